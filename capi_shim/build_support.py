@@ -1,0 +1,56 @@
+"""What the CMake build asks of Python: where llama-cpp-python is, and two generated files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from hashlib import sha256
+from importlib.metadata import distribution
+from pathlib import Path
+
+HEADERS = ("include/llama.h", "include/ggml.h", "include/ggml-backend.h")
+
+
+def locate() -> Path:
+    """Folder that holds `include/` and `llama_cpp/lib/` of the installed wheel."""
+    return Path(str(distribution("llama-cpp-python").locate_file(""))).resolve()
+
+
+def cdef_of(header: str) -> str:
+    """The declarations of a plain C header as cffi's cdef wants them."""
+    text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    text = re.sub(r'^extern "C" \{$|^\}$(?=\s*#endif)', "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    return text.replace("LH_API ", "")
+
+
+def build_info() -> str:
+    """A module that records which llama-cpp-python the shim was compiled against."""
+    root = locate()
+    config = (root / "lib/cmake/llama/llama-config.cmake").read_text()
+    commit = re.search(r"LLAMA_BUILD_COMMIT\s+(\w+)", config)
+    if commit is None:
+        sys.exit("llama-config.cmake names no LLAMA_BUILD_COMMIT")
+    hashes = {name: sha256((root / name).read_bytes()).hexdigest() for name in HEADERS}
+    return (
+        '"""Written by the build: what the shim was compiled against."""\n\n'
+        f"LLAMA_CPP_PYTHON_VERSION = {distribution('llama-cpp-python').version!r}\n"
+        f"LLAMA_BUILD_COMMIT = {commit.group(1)!r}\n"
+        f"HEADER_SHA256 = {hashes!r}\n"
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Run `locate`, `cdef HEADER OUTPUT` or `build-info OUTPUT`."""
+    if argv == ["locate"]:
+        sys.stdout.write(f"{locate()}\n")
+    elif len(argv) == 3 and argv[0] == "cdef":
+        Path(argv[2]).write_text(cdef_of(Path(argv[1]).read_text()))
+    elif len(argv) == 2 and argv[0] == "build-info":
+        Path(argv[1]).write_text(build_info())
+    else:
+        sys.exit("usage: build_support.py locate | cdef HEADER OUTPUT | build-info OUTPUT")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

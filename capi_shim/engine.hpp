@@ -1,0 +1,97 @@
+// The step-level engine: one llama_context, many clients, one batch per step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "batch.hpp"
+#include "client.hpp"
+#include "llama_api.hpp"
+#include "llamaherd.h"
+#include "model.hpp"
+#include "sampler.hpp"
+#include "sequences.hpp"
+
+struct lh_engine {
+ public:
+  lh_engine(const lh_model& model, const lh_engine_params& params,
+            const lh::LlamaApi& api = lh::libllama_api());
+  ~lh_engine();
+  lh_engine(const lh_engine&) = delete;
+  lh_engine& operator=(const lh_engine&) = delete;
+
+  lh_engine_info info();
+  lh_stats stats();
+  int32_t seq_pos_max(int32_t seq_id);
+  lh_client_info get(int64_t id);
+
+  void submit(const lh_request& request);
+  // Returns the status that lh_engine_run documents; `message` explains LH_DECODE_ERROR.
+  lh_status run(const lh_run_params& params, std::vector<int64_t>& events,
+                lh_run_result& result, std::string& message);
+  void pause(int64_t id);
+  void resume(int64_t id);
+  void end(int64_t id, lh_finish reason, const char* message);
+  void release(int64_t id);
+  void reset();
+  void abort(bool on) { aborted_.store(on); }
+
+ private:
+  // One client's share of the batch being built.
+  struct Part {
+    lh::Client* client;
+    int32_t n_tokens;
+    int32_t i_logits;  // index of its logits in the batch, -1: none asked for
+  };
+  struct ContextDeleter {
+    void operator()(llama_context* ctx) const { llama_free(ctx); }
+  };
+  using Clients = std::map<int64_t, lh::Client>;
+  using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
+
+  static ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
+                                 lh_engine* self);
+
+  lh::Client& find(int64_t id);
+  std::vector<lh::Client*> select(const lh_run_params& params);
+  int32_t n_pending(const lh::Client& client) const;
+  int32_t acquire_sequence();
+  void fork(lh::Client& child, lh::Client& prefix);
+  void give_back(lh::Client& client);
+  void finish(lh::Client& client, lh_finish reason, const char* message);
+
+  bool build_batch(const std::vector<lh::Client*>& clients);
+  void verify_positions(std::vector<int64_t>& events);
+  lh_status decode_batch(lh_run_result& result, std::string& message);
+  void rewind_batch();
+  void after_decode(double seconds, std::vector<int64_t>& events);
+  void sample_client(lh::Client& client, int32_t i_logits);
+  void hold(lh::Client& prefix);
+  void accept(lh::Client& client, int32_t token);
+
+  const lh_model& model_;
+  const lh::LlamaApi& api_;
+  std::atomic<bool> aborted_{false};
+  ContextPtr ctx_;
+  bool kv_unified_;
+  int32_t n_seq_max_;
+
+  std::mutex mutex_;
+  lh::Positions positions_;
+  lh::SequencePool pool_;
+  lh::Batch batch_;
+  std::vector<Part> parts_;
+  int32_t n_cells_used_ = 0;
+  int64_t n_submitted_ = 0;
+  bool copies_pending_ = false;  // a copy between streams runs with the next decode
+  lh::SamplerCache sampler_cache_;
+  std::vector<llama_token_data> scratch_;
+  lh_stats stats_{};
+  const int debug_;
+  // After what its clients point to (n_cells_used_): members are destroyed in reverse.
+  Clients clients_;
+};

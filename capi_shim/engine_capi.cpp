@@ -1,0 +1,123 @@
+// extern "C" functions of llamaherd.h about the engine and its clients.
+#include <algorithm>
+
+#include "engine.hpp"
+#include "guard.hpp"
+
+using lh::deref;
+using lh::guard;
+
+void lh_engine_default_params(lh_engine_params* params) {
+  guard(nullptr, [&] {
+    lh_engine_params p{};
+    p.n_ctx = 2048;
+    p.n_seq_max = 1;
+    p.n_batch = 512;
+    p.n_ubatch = 512;
+    p.kv_unified = 1;
+    p.flash_attn = -1;
+    p.offload_kqv = 1;
+    p.type_k = -1;
+    p.type_v = -1;
+    deref(params, "params") = p;
+  });
+}
+
+void lh_sampling_default_params(lh_sampling_params* params) {
+  guard(nullptr, [&] {
+    lh_sampling_params p{};
+    p.top_k = 40;
+    p.top_p = 1.0F;
+    p.min_p = 0.05F;
+    p.typical_p = 1.0F;
+    p.top_n_sigma = -1.0F;
+    p.penalty_repeat = 1.0F;
+    p.xtc_threshold = 0.1F;
+    p.dry_base = 1.75F;
+    p.dry_allowed_length = 2;
+    p.dry_penalty_last_n = -1;
+    p.mirostat_tau = 5.0F;
+    p.mirostat_eta = 0.1F;
+    p.seed = 1234;
+    deref(params, "params") = p;
+  });
+}
+
+int32_t lh_engine_new(lh_model* model, const lh_engine_params* params, lh_engine** out,
+                      lh_error* error) {
+  return guard(error, [&] {
+    deref(out, "out") = nullptr;
+    *out = std::make_unique<lh_engine>(deref(model, "model"), deref(params, "params"))
+               .release();
+  });
+}
+
+void lh_engine_free(lh_engine* engine) { std::unique_ptr<lh_engine>{engine}; }
+
+int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out, lh_error* error) {
+  return guard(error, [&] { deref(out, "out") = deref(engine, "engine").info(); });
+}
+
+int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error) {
+  return guard(error, [&] { deref(out, "out") = deref(engine, "engine").stats(); });
+}
+
+int32_t lh_engine_submit(lh_engine* engine, const lh_request* request, lh_error* error) {
+  return guard(error,
+               [&] { deref(engine, "engine").submit(deref(request, "request")); });
+}
+
+int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params, int64_t* events,
+                      int32_t capacity, lh_run_result* result, lh_error* error) {
+  lh_status status = LH_OK;
+  std::string message;
+  const int32_t failure = guard(error, [&] {
+    lh_run_result& counts = deref(result, "result");
+    counts = {};
+    std::vector<int64_t> ids;
+    status = deref(engine, "engine").run(deref(params, "params"), ids, counts, message);
+    lh::require_range("number of events", static_cast<int64_t>(ids.size()), 0, capacity);
+    if (!ids.empty()) std::copy(ids.begin(), ids.end(), &deref(events, "events"));
+    counts.n_events = static_cast<int32_t>(ids.size());
+  });
+  if (failure != LH_OK) return failure;
+  return lh::set_error(error, status, message.c_str());
+}
+
+void lh_engine_abort(lh_engine* engine, int32_t abort) {
+  guard(nullptr, [&] { deref(engine, "engine").abort(abort != 0); });
+}
+
+int32_t lh_client_pause(lh_engine* engine, int64_t id, lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").pause(id); });
+}
+
+int32_t lh_client_resume(lh_engine* engine, int64_t id, lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").resume(id); });
+}
+
+int32_t lh_client_end(lh_engine* engine, int64_t id, int32_t reason, const char* message,
+                      lh_error* error) {
+  return guard(error, [&] {
+    deref(engine, "engine").end(id, static_cast<lh_finish>(reason), message);
+  });
+}
+
+int32_t lh_client_get(lh_engine* engine, int64_t id, lh_client_info* out,
+                      lh_error* error) {
+  return guard(error, [&] { deref(out, "out") = deref(engine, "engine").get(id); });
+}
+
+int32_t lh_client_release(lh_engine* engine, int64_t id, lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").release(id); });
+}
+
+int32_t lh_engine_reset(lh_engine* engine, lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").reset(); });
+}
+
+int32_t lh_engine_seq_pos_max(lh_engine* engine, int32_t seq_id) {
+  int32_t position = -1;
+  guard(nullptr, [&] { position = deref(engine, "engine").seq_pos_max(seq_id); });
+  return position;
+}

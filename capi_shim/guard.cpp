@@ -1,0 +1,35 @@
+#include "guard.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "text.hpp"
+
+namespace lh {
+
+int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept {
+  if (error == nullptr) return code;
+  error->code = code;
+  const size_t room = sizeof(error->message) - 1;
+  const size_t size = std::strlen(message);
+  const size_t kept = size <= room ? size : utf8_complete_prefix(message, room);
+  std::memcpy(error->message, message, kept);
+  error->message[kept] = '\0';
+  return code;
+}
+
+int32_t translate_exception(lh_error* error) noexcept {
+  try {
+    throw;
+  } catch (const Error& e) {
+    return set_error(error, e.code(), e.what());
+  } catch (const std::bad_alloc&) {
+    return set_error(error, LH_INTERNAL, "out of memory");
+  } catch (const std::exception& e) {
+    return set_error(error, LH_INTERNAL, e.what());
+  } catch (...) {
+    return set_error(error, LH_INTERNAL, "an unknown exception was thrown");
+  }
+}
+
+}  // namespace lh

@@ -1,0 +1,63 @@
+// Errors inside the shim, and the wall that keeps exceptions from crossing the C ABI.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "llamaherd.h"
+
+namespace lh {
+
+// A failure with the status code that the C caller will see.
+class Error : public std::runtime_error {
+ public:
+  Error(lh_status code, const std::string& message)
+      : std::runtime_error(message), code_(code) {}
+  lh_status code() const noexcept { return code_; }
+
+ private:
+  lh_status code_;
+};
+
+// Fills `error` (may be null) and returns `code`. Cuts a long message between characters.
+int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept;
+
+// Translates the exception being handled into a status and a message.
+int32_t translate_exception(lh_error* error) noexcept;
+
+// Runs the body of an extern "C" function; nothing is thrown past it.
+template <class Body>
+int32_t guard(lh_error* error, Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return set_error(error, LH_OK, "");
+  } catch (...) {
+    return translate_exception(error);
+  }
+}
+
+inline void require(bool condition, const std::string& message) {
+  if (!condition) throw Error(LH_INVALID_ARGUMENT, message);
+}
+
+// A pointer argument that must not be null.
+template <class T>
+T& deref(T* pointer, const char* name) {
+  if (pointer == nullptr) {
+    throw Error(LH_INVALID_ARGUMENT, std::string(name) + " must not be NULL");
+  }
+  return *pointer;
+}
+
+// A number argument that must lie within [low, high].
+inline void require_range(const char* name, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    throw Error(LH_INVALID_ARGUMENT,
+                std::string(name) + " must be between " + std::to_string(low) + " and " +
+                    std::to_string(high) + ", not " + std::to_string(value));
+  }
+}
+
+}  // namespace lh

@@ -1,0 +1,388 @@
+/*
+ * llamaherd.h: the step-level engine of llamaherd, a plain C (C99) interface.
+ *
+ * Mechanism only: tokens, sequences, positions, logits and samplers. Which prompt runs
+ * when, which prefix is shared and what happens after a failure is decided by the caller.
+ * For one call that does all of it, see newrllama_capi.h.
+ *
+ * Rules that hold for every function
+ *   - Returns LH_OK or another lh_status; `error`, where given, then holds a message that
+ *     names the value at fault. `error` may be NULL and never has to be freed.
+ *   - Never throws, never ends the process on bad input.
+ *   - Pointers given in are read during the call only, unless the comment says otherwise.
+ *   - Engine functions may be called from several threads; they take the engine's lock.
+ *     lh_engine_abort is the one that does not wait for it. Freeing is the caller's
+ *     business: no call may be running on an object that is being freed.
+ */
+#ifndef LLAMAHERD_H
+#define LLAMAHERD_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define LH_API __declspec(dllexport)
+#else
+#define LH_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status and errors --------------------------------------------------------- */
+
+typedef enum lh_status {
+  LH_OK = 0,
+  LH_INVALID_ARGUMENT = 1, /* a value the function cannot take; nothing was changed */
+  LH_NOT_FOUND = 2,        /* no such request, key or file */
+  LH_MODEL_ERROR = 3,      /* the model could not be loaded or cannot do this */
+  LH_CONTEXT_ERROR = 4,    /* the llama_context could not be created */
+  LH_NO_SPACE = 5,         /* no free sequence id or no free KV cells now */
+  LH_DECODE_ERROR = 6,     /* llama_decode refused the batch; no client advanced */
+  LH_ABORTED = 7,          /* lh_engine_abort was called; no client lost anything */
+  LH_SAMPLER_ERROR = 8,    /* a sampler could not be made, e.g. a bad grammar */
+  LH_INTERNAL = 9          /* an exception inside; the message has its text */
+} lh_status;
+
+typedef struct lh_error {
+  int32_t code; /* an lh_status */
+  char message[1024];
+} lh_error;
+
+/* ---- library ------------------------------------------------------------------- */
+
+/* Starts libllama's backends and takes over its log: lines are kept in a short buffer
+ * (see lh_log_drain) instead of going to stderr. With chain != 0 each line also goes to
+ * the callback that was set before. Calling it again is harmless. */
+LH_API void lh_backend_init(int32_t chain);
+LH_API void lh_backend_free(void);
+
+/* Copies buffered log lines of libllama, oldest first, each ended by a newline, into
+ * `buffer` and forgets them. Returns the number of bytes written, without the NUL. */
+LH_API int32_t lh_log_drain(char *buffer, int32_t size);
+
+/* Sizes of the structs that libllama takes by value, as seen by the compiler, and the
+ * defaults that the header promised: what a test compares with the loaded library.
+ * out: int32[4] = sizeof model params, context params, batch; default n_batch. */
+LH_API void lh_abi_probe(int32_t *out);
+
+/* Text of ggml_commit() of the loaded library. Lives as long as the library. */
+LH_API const char *lh_ggml_commit(void);
+
+/* 1 if the loaded libllama can use a GPU. */
+LH_API int32_t lh_supports_gpu_offload(void);
+
+/* The seed of client number `index` of a call with seed `seed` (splitmix64 of both):
+ * what each client's generator starts from, whatever runs beside it. */
+LH_API uint32_t lh_derive_seed(uint32_t seed, uint64_t index);
+
+/* ---- model --------------------------------------------------------------------- */
+
+typedef struct lh_model lh_model;
+
+typedef struct lh_model_params {
+  int32_t n_gpu_layers; /* layers to keep in video memory; negative: all */
+  int32_t use_mmap;
+  int32_t use_mlock;
+  int32_t vocab_only;
+  int32_t check_tensors; /* validate every tensor's data while loading */
+} lh_model_params;
+
+LH_API void lh_model_default_params(lh_model_params *params);
+
+/* Loads a GGUF file (llama_model_load_from_file). The caller owns *out. */
+LH_API int32_t lh_model_load(const char *path, const lh_model_params *params,
+                             lh_model **out, lh_error *error);
+
+/* Wraps a `struct llama_model *` that someone else owns and keeps alive. */
+LH_API int32_t lh_model_borrow(void *llama_model, lh_model **out, lh_error *error);
+LH_API void lh_model_free(lh_model *model);
+
+typedef struct lh_model_info {
+  int32_t n_vocab;
+  int32_t n_ctx_train;
+  int32_t n_embd;
+  int32_t n_layer;
+  int32_t n_swa; /* sliding window in tokens; 0: none */
+  int32_t is_recurrent;
+  int32_t is_hybrid;
+  int32_t has_encoder;
+  int32_t has_decoder;
+  int32_t add_bos;
+  int32_t add_eos;
+  int32_t bos, eos, eot, sep, nl, pad; /* token ids, -1: the model has none */
+  int32_t fim_pre, fim_mid, fim_suf;
+  uint64_t size_bytes;
+  uint64_t n_params;
+} lh_model_info;
+
+LH_API int32_t lh_model_get_info(const lh_model *model, lh_model_info *out,
+                                 lh_error *error);
+
+/* Metadata key and value number i as text. `size` bytes are there for each; the needed
+ * sizes (with NUL) are stored, so that a caller can call again with more room. */
+LH_API int32_t lh_model_n_meta(const lh_model *model);
+LH_API int32_t lh_model_meta(const lh_model *model, int32_t i, char *key, char *value,
+                             int32_t size, int32_t *key_size, int32_t *value_size,
+                             lh_error *error);
+
+/* The model's own chat template, NULL if it has none. Lives as long as the model. */
+LH_API const char *lh_model_chat_template(const lh_model *model);
+
+LH_API const char *lh_token_text(const lh_model *model, int32_t token);
+LH_API float lh_token_score(const lh_model *model, int32_t token);
+/* Bits of enum llama_token_attr; -1 for a token outside the vocabulary. */
+LH_API int32_t lh_token_attr(const lh_model *model, int32_t token);
+LH_API int32_t lh_token_is_eog(const lh_model *model, int32_t token);
+LH_API int32_t lh_token_is_control(const lh_model *model, int32_t token);
+
+/* Text to tokens (llama_tokenize). text: UTF-8, n_text bytes. tokens: int32[capacity].
+ * *n_tokens gets the number of tokens; if that is more than `capacity`, nothing was
+ * written and LH_NO_SPACE is returned: call again with room for *n_tokens. */
+LH_API int32_t lh_tokenize(const lh_model *model, const char *text, int32_t n_text,
+                           int32_t add_special, int32_t parse_special, int32_t *tokens,
+                           int32_t capacity, int32_t *n_tokens, lh_error *error);
+
+/* Tokens of a prompt, as generation wants them: BOS and EOS added if the model asks for
+ * them, a BOS text that a chat template wrote not doubled. parse_special: 1 parses the
+ * texts of special tokens, 0 takes them as plain text, -1 parses them if the prompt starts
+ * with the text of a control token or has literal marks, as chat templates produce it.
+ * Stretches between the Unicode noncharacters U+FDD0 and U+FDD1 (literal marks, see
+ * lh_mark_literals) are never parsed. Same protocol as lh_tokenize. */
+LH_API int32_t lh_tokenize_prompt(const lh_model *model, const char *text, int32_t n_text,
+                                  int32_t parse_special, int32_t *tokens,
+                                  int32_t capacity, int32_t *n_tokens, lh_error *error);
+
+/* Copies text that a user put into a chat message, with literal marks around everything
+ * that would be parsed as a special token; marks that are in it become U+FFFD. Without
+ * such stretches the copy equals the text. Same protocol: out: char[capacity], no NUL. */
+LH_API int32_t lh_mark_literals(const lh_model *model, const char *text, int32_t n_text,
+                                char *out, int32_t capacity, int32_t *n_out,
+                                lh_error *error);
+
+/* Tokens to bytes (llama_detokenize); same protocol for `capacity` and *n_text. */
+LH_API int32_t lh_detokenize(const lh_model *model, const int32_t *tokens,
+                             int32_t n_tokens, int32_t remove_special,
+                             int32_t unparse_special, char *text, int32_t capacity,
+                             int32_t *n_text, lh_error *error);
+
+/* ---- prefix tree ---------------------------------------------------------------- */
+
+/* Finds the prefixes that prompts share. tokens: int32[offsets[n_prompts]], prompt i is
+ * tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]. A prefix becomes a node if at least
+ * two children (prompts or longer nodes) continue it and it adds `min_tokens` or more to
+ * its parent; its length leaves every prompt at least one token of its own, because a
+ * prompt's last token must be decoded for its logits.
+ *   order:       int32[n_prompts]  prompts in depth-first order, siblings adjacent
+ *   node_of:     int32[n_prompts]  node that prompt i continues, -1: none
+ *   node_parent: int32[n_prompts]  parent of node k (k > parent), -1: the root
+ *   node_length: int32[n_prompts]  its length in tokens, from the first token
+ *   node_prompt: int32[n_prompts]  a prompt that starts with it
+ *   *n_nodes:    number of nodes (less than n_prompts)
+ * Nodes are numbered in depth-first order. O(total log n). */
+LH_API int32_t lh_prefix_tree(const int32_t *tokens, const int64_t *offsets,
+                              int32_t n_prompts, int32_t min_tokens, int32_t *order,
+                              int32_t *node_of, int32_t *node_parent,
+                              int32_t *node_length, int32_t *node_prompt,
+                              int32_t *n_nodes, lh_error *error);
+
+/* ---- engine ---------------------------------------------------------------------- */
+
+typedef struct lh_engine lh_engine;
+
+typedef struct lh_engine_params {
+  int32_t n_ctx;      /* KV cells in all (llama_context_params.n_ctx) */
+  int32_t n_seq_max;  /* sequences that can be there at once, held prefixes included */
+  int32_t n_batch;    /* most tokens in one llama_decode */
+  int32_t n_ubatch;   /* most tokens computed at once */
+  int32_t n_threads;  /* threads for generation; 0: libllama's default */
+  int32_t n_threads_batch; /* threads for prefill; 0: as n_threads */
+  int32_t kv_unified;      /* 1: one pool of cells; 0: n_ctx / n_seq_max for each */
+  int32_t flash_attn;      /* -1: auto, 0: off, 1: on */
+  int32_t offload_kqv;     /* KV cache and attention on the GPU, if there is one */
+  int32_t swa_full;        /* keep all cells of sliding-window layers */
+  int32_t type_k, type_v;  /* ggml_type of the KV cache; -1: f16 */
+} lh_engine_params;
+
+LH_API void lh_engine_default_params(lh_engine_params *params);
+
+/* Creates a llama_context and all that runs on it. The model must outlive the engine. */
+LH_API int32_t lh_engine_new(lh_model *model, const lh_engine_params *params,
+                             lh_engine **out, lh_error *error);
+LH_API void lh_engine_free(lh_engine *engine);
+
+typedef struct lh_engine_info {
+  int32_t n_ctx;     /* KV cells in all, as libllama rounded them */
+  int32_t n_ctx_seq; /* most cells that one sequence may have */
+  int32_t n_seq_max;
+  int32_t n_batch;
+  int32_t n_ubatch;
+  int32_t kv_unified;
+  int32_t n_cells_used; /* cells that requests, prefixes and their forks take up now */
+  int32_t n_seq_used;   /* sequence ids in use now */
+} lh_engine_info;
+
+LH_API int32_t lh_engine_get_info(lh_engine *engine, lh_engine_info *out,
+                                  lh_error *error);
+
+/* Sampling settings of one request. The order of the chain is llama.cpp's: logit bias,
+ * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
+ * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar. */
+typedef struct lh_sampling_params {
+  float temperature;
+  int32_t top_k; /* <= 0: off */
+  float top_p;   /* 1: off */
+  float min_p;   /* 0: off */
+  float typical_p;
+  float top_n_sigma;     /* <= 0: off */
+  int32_t repeat_last_n; /* 0: off; -1: the whole sequence */
+  float penalty_repeat;  /* 1: off */
+  float penalty_freq;    /* 0: off */
+  float penalty_present; /* 0: off */
+  float xtc_probability; /* 0: off */
+  float xtc_threshold;
+  float dry_multiplier; /* 0: off */
+  float dry_base;
+  int32_t dry_allowed_length;
+  int32_t dry_penalty_last_n; /* -1: the whole sequence */
+  int32_t mirostat;           /* 0: off, 1, 2 */
+  float mirostat_tau;
+  float mirostat_eta;
+  uint32_t seed;
+  int32_t ignore_eos; /* end-of-generation tokens are never drawn */
+  int32_t n_logit_bias;
+  const int32_t *logit_bias_token; /* int32[n_logit_bias] */
+  const float *logit_bias_value;   /* float32[n_logit_bias], added to the logits */
+  const char *grammar;             /* GBNF text with a rule `root`, NULL: none */
+  int32_t n_dry_breakers;
+  const char *const *dry_breakers;
+} lh_sampling_params;
+
+LH_API void lh_sampling_default_params(lh_sampling_params *params);
+
+typedef struct lh_request {
+  int64_t id;            /* the caller's name for it; unique among those not released */
+  const int32_t *tokens; /* int32[n_tokens]: the whole prompt */
+  int32_t n_tokens;
+  int32_t max_tokens; /* tokens to generate at most; 0: a prefix, held once computed */
+  int64_t fork_from;  /* id of a held prefix that this prompt starts with; -1: none */
+  const lh_sampling_params *sampling; /* NULL for a prefix */
+  const char *const *stop;            /* stop texts, UTF-8, none empty */
+  const int32_t *stop_size;           /* int32[n_stop]: their sizes in bytes */
+  int32_t n_stop;
+} lh_request;
+
+typedef enum lh_state {
+  LH_STATE_PREFILL = 0,
+  LH_STATE_DECODE = 1,
+  LH_STATE_PAUSED = 2, /* its cells are saved in host memory, it has no sequence id */
+  LH_STATE_HELD = 3,   /* a prefix, computed, ready to be forked from */
+  LH_STATE_FINISHED = 4,
+  LH_STATE_FAILED = 5
+} lh_state;
+
+typedef enum lh_finish {
+  LH_FINISH_NONE = 0,
+  LH_FINISH_EOG = 1,    /* the model ended its answer */
+  LH_FINISH_STOP = 2,   /* a stop text was generated */
+  LH_FINISH_LENGTH = 3, /* max_tokens were generated */
+  LH_FINISH_CANCELLED = 4,
+  LH_FINISH_ERROR = 5
+} lh_finish;
+
+/* Takes a request in: gives it a sequence id (LH_NO_SPACE if all are in use), builds its
+ * sampler (LH_SAMPLER_ERROR) and copies the cells of `fork_from` (llama_memory_seq_cp).
+ * Nothing is decoded yet. Requests may be submitted while others run. A request that
+ * ends gives its sequence id and cells back at once; its output stays until
+ * lh_client_release. Tokens are not checked against the vocabulary: llama_decode does. */
+LH_API int32_t lh_engine_submit(lh_engine *engine, const lh_request *request,
+                                lh_error *error);
+
+typedef struct lh_run_params {
+  const int64_t *ids; /* int64[n_ids]: run only these; NULL: all */
+  int32_t n_ids;
+  int32_t max_steps;   /* <= 0: no limit */
+  int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
+} lh_run_params;
+
+typedef struct lh_run_result {
+  int32_t n_steps;     /* batches decoded */
+  int32_t n_events;    /* ids written to `events` */
+  int32_t n_active;    /* requests that could still take a step */
+  int32_t decode_code; /* after LH_DECODE_ERROR: what llama_decode returned */
+} lh_run_result;
+
+/* Runs steps. Each step decodes one batch (one token of every decoding client, then
+ * prompt chunks up to n_batch) and samples every client that got logits. Returns after
+ * a step in which a request was held, finished or failed, with their ids in `events`
+ * (int64[capacity], capacity >= number of requests), when a limit is reached, or when
+ * nothing is left to do. LH_DECODE_ERROR: the batch was refused, the cells it left are
+ * removed, every client is as it was before the step. LH_ABORTED: see lh_engine_abort. */
+LH_API int32_t lh_engine_run(lh_engine *engine, const lh_run_params *params,
+                             int64_t *events, int32_t capacity, lh_run_result *result,
+                             lh_error *error);
+
+/* Ends a running lh_engine_run within one graph node (llama.cpp's abort callback) and
+ * makes later ones return LH_ABORTED, until called with abort = 0. Takes no lock. */
+LH_API void lh_engine_abort(lh_engine *engine, int32_t abort);
+
+/* Moves a client's cells to host memory and frees its sequence id and cells; resume
+ * brings them back (llama_state_seq_get_data, _set_data): nothing is computed twice. */
+LH_API int32_t lh_client_pause(lh_engine *engine, int64_t id, lh_error *error);
+LH_API int32_t lh_client_resume(lh_engine *engine, int64_t id, lh_error *error);
+
+/* Ends a client: reason LH_FINISH_CANCELLED keeps its text so far; LH_FINISH_ERROR marks
+ * it failed with `message`. */
+LH_API int32_t lh_client_end(lh_engine *engine, int64_t id, int32_t reason,
+                             const char *message, lh_error *error);
+
+typedef struct lh_client_info {
+  int32_t state;  /* lh_state */
+  int32_t finish; /* lh_finish */
+  int32_t n_prompt;
+  int32_t n_reused;    /* prompt tokens that came from fork_from */
+  int32_t n_cells;     /* cells it takes up, or would when resumed; shared ones not */
+  int32_t n_generated; /* tokens generated, end-of-generation token not counted */
+  uint32_t seed;
+  const int32_t *tokens; /* int32[n_generated] */
+  const char *text;      /* valid UTF-8, ends before a stop text */
+  int32_t n_text;        /* bytes that will not change any more */
+  const char *message;   /* what went wrong, "" if nothing did */
+} lh_client_info;
+
+/* Pointers in `out` live until the next engine call other than lh_client_get. */
+LH_API int32_t lh_client_get(lh_engine *engine, int64_t id, lh_client_info *out,
+                             lh_error *error);
+
+/* Forgets a request, ending it if it runs. Held prefixes are released with this, too. */
+LH_API int32_t lh_client_release(lh_engine *engine, int64_t id, lh_error *error);
+
+/* Ends and forgets every request and empties the KV cache. */
+LH_API int32_t lh_engine_reset(lh_engine *engine, lh_error *error);
+
+/* llama_memory_seq_pos_max of a sequence id: -1 when it holds no cells. */
+LH_API int32_t lh_engine_seq_pos_max(lh_engine *engine, int32_t seq_id);
+
+typedef struct lh_stats {
+  int64_t n_prefill;    /* prompt tokens decoded */
+  int64_t n_reused;     /* prompt tokens that came from a held prefix */
+  int64_t n_decode;     /* generated tokens decoded */
+  int64_t n_generated;  /* tokens sampled and kept */
+  int64_t n_batches;    /* llama_decode calls that succeeded */
+  int64_t n_failed_decodes;
+  int64_t n_pauses;
+  int64_t n_cells_max;  /* KV high-water mark, cells */
+  int64_t n_clients;    /* sum over batches of clients in the batch */
+  double t_prefill_s;   /* time in llama_decode, shared out by tokens */
+  double t_decode_s;
+  double t_sample_s;
+} lh_stats;
+
+/* Counts since the engine was made; a caller takes differences. */
+LH_API int32_t lh_engine_get_stats(lh_engine *engine, lh_stats *out, lh_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LLAMAHERD_H */

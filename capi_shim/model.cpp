@@ -1,0 +1,145 @@
+#include "model.hpp"
+
+#include <algorithm>
+
+#include "guard.hpp"
+#include "log.hpp"
+
+using lh::Error;
+
+namespace lh {
+
+void SpecialTexts::insert(const char* text) {
+  if (text == nullptr || text[0] == '\0') return;
+  const auto [added, is_new] = texts_.insert(text);
+  starts_[static_cast<uint8_t>(text[0])] = true;
+  longest_ = std::max(longest_, added->size());
+}
+
+size_t SpecialTexts::match(std::string_view text) const {
+  if (text.empty() || !starts_[static_cast<uint8_t>(text[0])]) return 0;
+  for (size_t n = std::min(longest_, text.size()); n > 0; --n) {
+    if (texts_.count(std::string(text.substr(0, n))) != 0) return n;
+  }
+  return 0;
+}
+
+}  // namespace lh
+
+std::unique_ptr<lh_model> lh_model::load(const char* path, const lh_model_params& params) {
+  lh::backend_init(false);
+  llama_model_params native = llama_model_default_params();
+  native.n_gpu_layers = params.n_gpu_layers;
+  native.load_mode = params.use_mlock != 0
+                         ? (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP_MLOCK
+                                                 : LLAMA_LOAD_MODE_MLOCK)
+                         : (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP
+                                                 : LLAMA_LOAD_MODE_NONE);
+  native.vocab_only = params.vocab_only != 0;
+  native.check_tensors = params.check_tensors != 0;
+  const lh::LogMark mark;
+  llama_model* loaded = llama_model_load_from_file(path, native);
+  if (loaded == nullptr) {
+    throw Error(LH_MODEL_ERROR, "cannot load model file \"" + std::string(path) +
+                                    "\": " + mark.first_problem());
+  }
+  std::unique_ptr<llama_model, Deleter> owned(loaded);
+  std::unique_ptr<lh_model> model(new lh_model(loaded));
+  model->owned_ = std::move(owned);
+  return model;
+}
+
+std::unique_ptr<lh_model> lh_model::borrow(llama_model* model) {
+  return std::unique_ptr<lh_model>(new lh_model(model));
+}
+
+lh_model::lh_model(llama_model* model)
+    : model_(model),
+      vocab_(llama_model_get_vocab(model)),
+      n_vocab_(llama_vocab_n_tokens(vocab_)) {
+  if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) return;
+  for (int32_t token = 0; token < n_vocab_; ++token) {
+    if (llama_vocab_is_eog(vocab_, token)) eog_tokens_.push_back(token);
+    const auto attr = static_cast<unsigned>(llama_vocab_get_attr(vocab_, token));
+    if ((attr & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) continue;
+    special_texts_.insert(llama_vocab_get_text(vocab_, token));
+  }
+  int32_t n = 0;
+  const llama_token* suppressed = llama_vocab_get_suppress_tokens(vocab_, &n);
+  if (suppressed != nullptr) suppressed_tokens_.assign(suppressed, suppressed + n);
+}
+
+std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text, bool add_special,
+                                        bool parse_special) const {
+  if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) {
+    throw Error(LH_MODEL_ERROR, "the model has no vocabulary: it takes token ids only");
+  }
+  // A token is at least one byte, but for the special ones at both ends.
+  std::vector<int32_t> tokens(static_cast<size_t>(n_text) + 4);
+  for (;;) {
+    const int32_t n = llama_tokenize(vocab_, text, n_text, tokens.data(),
+                                     static_cast<int32_t>(tokens.size()), add_special,
+                                     parse_special);
+    if (n == INT32_MIN) throw Error(LH_INVALID_ARGUMENT, "the text is too long to tokenize");
+    tokens.resize(static_cast<size_t>(n < 0 ? -n : n));
+    if (n >= 0) return tokens;
+  }
+}
+
+std::string lh_model::detokenize(const int32_t* tokens, int32_t n_tokens,
+                                 bool remove_special, bool unparse_special) const {
+  for (int32_t i = 0; i < n_tokens; ++i) {
+    if (!contains(tokens[i])) {
+      throw Error(LH_INVALID_ARGUMENT,
+                  "tokens[" + std::to_string(i) + "] is " + std::to_string(tokens[i]) +
+                      ", but the vocabulary has " + std::to_string(n_vocab_) + " tokens");
+    }
+  }
+  std::string text(static_cast<size_t>(n_tokens) * 8 + 16, '\0');
+  for (;;) {
+    const int32_t n = llama_detokenize(vocab_, tokens, n_tokens, text.data(),
+                                       static_cast<int32_t>(text.size()), remove_special,
+                                       unparse_special);
+    text.resize(static_cast<size_t>(n < 0 ? -n : n));
+    if (n >= 0) return text;
+  }
+}
+
+std::string lh_model::piece(int32_t token) const {
+  std::string text(64, '\0');
+  for (;;) {
+    const int32_t n = llama_token_to_piece(vocab_, token, text.data(),
+                                           static_cast<int32_t>(text.size()), 0, false);
+    text.resize(static_cast<size_t>(n < 0 ? -n : n));
+    if (n >= 0) return text;
+  }
+}
+
+namespace {
+
+// Calls a llama_model_meta_* function with a buffer that is large enough.
+template <class Get>
+std::string meta_string(Get&& get) {
+  std::string text(256, '\0');
+  for (;;) {
+    const int32_t n = get(text.data(), text.size());
+    if (n < 0) return "";
+    const bool fits = static_cast<size_t>(n) < text.size();
+    text.resize(static_cast<size_t>(n) + (fits ? 0 : 1));
+    if (fits) return text;
+  }
+}
+
+}  // namespace
+
+std::string lh_model::meta_key(int32_t i) const {
+  return meta_string([&](char* buffer, size_t size) {
+    return llama_model_meta_key_by_index(model_, i, buffer, size);
+  });
+}
+
+std::string lh_model::meta_value(int32_t i) const {
+  return meta_string([&](char* buffer, size_t size) {
+    return llama_model_meta_val_str_by_index(model_, i, buffer, size);
+  });
+}

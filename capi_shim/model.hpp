@@ -1,0 +1,70 @@
+// A loaded model and what the engine asks of its vocabulary.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "llama.h"
+#include "llamaherd.h"
+
+namespace lh {
+
+// The texts that llama_tokenize parses as tokens only when asked to, e.g. "<|im_end|>".
+class SpecialTexts {
+ public:
+  void insert(const char* text);
+  // Size of the longest of them at the start of `text`, 0 if there is none.
+  size_t match(std::string_view text) const;
+
+ private:
+  std::unordered_set<std::string> texts_;
+  std::array<bool, 256> starts_{};  // by first byte: nearly every byte of a text fails here
+  size_t longest_ = 0;
+};
+
+}  // namespace lh
+
+struct lh_model {
+ public:
+  static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
+  static std::unique_ptr<lh_model> borrow(llama_model* model);
+
+  llama_model* get() const { return model_; }
+  const llama_vocab* vocab() const { return vocab_; }
+  int32_t n_vocab() const { return n_vocab_; }
+  bool contains(int32_t token) const { return token >= 0 && token < n_vocab_; }
+
+  const lh::SpecialTexts& special_texts() const { return special_texts_; }
+  // Tokens that end a generation, and tokens that the model file says are never drawn.
+  const std::vector<int32_t>& eog_tokens() const { return eog_tokens_; }
+  const std::vector<int32_t>& suppressed_tokens() const { return suppressed_tokens_; }
+
+  std::vector<int32_t> tokenize(const char* text, int32_t n_text, bool add_special,
+                                bool parse_special) const;
+  std::string detokenize(const int32_t* tokens, int32_t n_tokens, bool remove_special,
+                         bool unparse_special) const;
+  // The bytes that a token adds to generated text; control tokens add none.
+  std::string piece(int32_t token) const;
+  // Metadata entry i as text.
+  std::string meta_key(int32_t i) const;
+  std::string meta_value(int32_t i) const;
+
+ private:
+  struct Deleter {
+    void operator()(llama_model* model) const { llama_model_free(model); }
+  };
+  explicit lh_model(llama_model* model);
+
+  std::unique_ptr<llama_model, Deleter> owned_;  // empty for a borrowed model
+  llama_model* model_;
+  const llama_vocab* vocab_;
+  int32_t n_vocab_;
+  lh::SpecialTexts special_texts_;
+  std::vector<int32_t> eog_tokens_;
+  std::vector<int32_t> suppressed_tokens_;
+};

@@ -1,0 +1,23 @@
+// The prefixes that prompts share, as a tree. Pure: needs no model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace lh {
+
+struct PrefixTree {
+  std::vector<int32_t> order;    // prompts in depth-first order
+  std::vector<int32_t> node_of;  // node that each prompt continues, -1: none
+  std::vector<int32_t> node_parent;
+  std::vector<int32_t> node_length;  // tokens, from the first
+  std::vector<int32_t> node_prompt;  // a prompt that starts with the node's tokens
+};
+
+// Prompt i is tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]; see lh_prefix_tree.
+// Method: sort the prompts; the common prefixes of neighbours give the tree's inner nodes
+// (LCP intervals: Abouelhoda, Kurtz and Ohlebusch 2004, doi:10.1016/S1570-8667(03)00065-0).
+PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
+                             int32_t n_prompts, int32_t min_tokens);
+
+}  // namespace lh

@@ -1,0 +1,324 @@
+#include "sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "guard.hpp"
+#include "log.hpp"
+
+namespace lh {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+void require_number(const char* name, float value, float low, float high) {
+  if (std::isfinite(value) && value >= low && value <= high) return;
+  throw Error(LH_INVALID_ARGUMENT, std::string(name) + " must be between " +
+                                       std::to_string(low) + " and " +
+                                       std::to_string(high) + ", not " +
+                                       std::to_string(value));
+}
+
+void check(const lh_model& model, const lh_sampling_params& p) {
+  constexpr float kAny = std::numeric_limits<float>::max();
+  require_number("temperature", p.temperature, -kAny, kAny);
+  require_number("top_p", p.top_p, 0.0F, 1.0F);
+  require_number("min_p", p.min_p, 0.0F, 1.0F);
+  require_number("typical_p", p.typical_p, 0.0F, 1.0F);
+  require_number("top_n_sigma", p.top_n_sigma, -kAny, kAny);
+  require_range("repeat_last_n", p.repeat_last_n, -1, INT32_MAX);
+  // Smaller or larger values overflow the logits.
+  require_number("penalty_repeat", p.penalty_repeat, 1e-6F, 1e6F);
+  require_number("penalty_freq", p.penalty_freq, -1e6F, 1e6F);
+  require_number("penalty_present", p.penalty_present, -1e6F, 1e6F);
+  require_number("xtc_probability", p.xtc_probability, 0.0F, 1.0F);
+  require_number("xtc_threshold", p.xtc_threshold, 0.0F, 1.0F);
+  require_number("dry_multiplier", p.dry_multiplier, 0.0F, 1e6F);
+  require_number("dry_base", p.dry_base, 1.0F, 1e6F);
+  require_range("dry_allowed_length", p.dry_allowed_length, 0, INT32_MAX);
+  require_range("dry_penalty_last_n", p.dry_penalty_last_n, -1, INT32_MAX);
+  require_range("n_dry_breakers", p.n_dry_breakers, 0, 1024);
+  require_range("mirostat", p.mirostat, 0, 2);
+  require_number("mirostat_tau", p.mirostat_tau, 0.0F, kAny);
+  require_number("mirostat_eta", p.mirostat_eta, 0.0F, kAny);
+  require_range("n_logit_bias", p.n_logit_bias, 0, model.n_vocab());
+  if (p.n_logit_bias > 0) {
+    deref(p.logit_bias_token, "logit_bias_token");
+    deref(p.logit_bias_value, "logit_bias_value");
+  }
+  if (p.n_dry_breakers > 0) deref(p.dry_breakers, "dry_breakers");
+  for (int32_t i = 0; i < p.n_logit_bias; ++i) {
+    const int32_t token = p.logit_bias_token[i];
+    require_range("logit_bias token", token, 0, model.n_vocab() - 1);
+    if (std::isnan(p.logit_bias_value[i]) || p.logit_bias_value[i] > 1e30F) {
+      throw Error(LH_INVALID_ARGUMENT, "logit_bias of token " + std::to_string(token) +
+                                           " must be a number or -Inf");
+    }
+  }
+}
+
+bool has_penalty(const lh_sampling_params& p) {
+  return p.repeat_last_n != 0 &&
+         (p.penalty_repeat != 1.0F || p.penalty_freq != 0.0F || p.penalty_present != 0.0F);
+}
+
+SamplerPtr clone(const SamplerPtr& sampler) {
+  return SamplerPtr(llama_sampler_clone(sampler.get()));
+}
+
+}  // namespace
+
+int32_t argmax(const float* logits, int32_t n) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < n; ++i) {
+    if (!(logits[i] <= logits[best])) {
+      best = i;
+      if (std::isnan(logits[i])) break;
+    }
+  }
+  return best;
+}
+
+// ---- SamplerCache -----------------------------------------------------------------
+
+SamplerPtr SamplerCache::grammar(const lh_model& model, const char* text) {
+  if (!grammar_ || grammar_text_ != text) {
+    const LogMark mark;
+    std::string reason;
+    SamplerPtr made;
+    try {
+      made.reset(llama_sampler_init_grammar(model.vocab(), text, "root"));
+    } catch (const std::exception& e) {
+      reason = e.what();
+    }
+    if (!made) {
+      if (reason.empty()) reason = mark.first_problem();
+      throw Error(LH_SAMPLER_ERROR, "grammar cannot be parsed: " + reason);
+    }
+    grammar_ = std::move(made);
+    grammar_text_ = text;
+  }
+  return clone(grammar_);
+}
+
+SamplerPtr SamplerCache::dry(const lh_model& model, const lh_sampling_params& p) {
+  std::string key = std::to_string(p.dry_multiplier) + ' ' + std::to_string(p.dry_base) +
+                    ' ' + std::to_string(p.dry_allowed_length) + ' ' +
+                    std::to_string(p.dry_penalty_last_n);
+  std::vector<const char*> breakers;
+  for (int32_t i = 0; i < p.n_dry_breakers; ++i) {
+    breakers.push_back(&deref(p.dry_breakers[i], "dry_breakers element"));
+    key += '\0';
+    key += breakers.back();
+  }
+  if (!dry_ || dry_key_ != key) {
+    const int32_t n_ctx_train = llama_model_n_ctx_train(model.get());
+    const int32_t window = p.dry_penalty_last_n < 0 ? n_ctx_train : p.dry_penalty_last_n;
+    dry_.reset(llama_sampler_init_dry(model.vocab(), p.dry_multiplier, p.dry_base,
+                                      p.dry_allowed_length, window, breakers.data(),
+                                      breakers.size()));
+    if (!dry_) throw Error(LH_SAMPLER_ERROR, "the DRY sampler could not be made");
+    dry_key_ = std::move(key);
+  }
+  return clone(dry_);
+}
+
+// ---- Penalties --------------------------------------------------------------------
+
+Penalties::Penalties(const lh_sampling_params& params)
+    : window_(has_penalty(params) ? params.repeat_last_n : 0),
+      repeat_(params.penalty_repeat),
+      frequency_(params.penalty_freq),
+      presence_(params.penalty_present) {}
+
+void Penalties::accept(int32_t token) {
+  if (!enabled()) return;
+  ++counts_[token];
+  if (window_ < 0) return;
+  recent_.push_back(token);
+  if (recent_.size() <= static_cast<size_t>(window_)) return;
+  const auto oldest = counts_.find(recent_.front());
+  if (--oldest->second == 0) counts_.erase(oldest);
+  recent_.pop_front();
+}
+
+void Penalties::apply(float* logits) const {
+  for (const auto& [token, count] : counts_) {
+    float& logit = logits[token];
+    logit = logit <= 0.0F ? logit * repeat_ : logit / repeat_;
+    logit -= static_cast<float>(count) * frequency_ + presence_;
+  }
+}
+
+// ---- Sampler ----------------------------------------------------------------------
+
+Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache)
+    : model_(&model),
+      // libllama takes this one value to mean "draw a seed".
+      seed_(p.seed == LLAMA_DEFAULT_SEED ? 0 : p.seed),
+      greedy_(p.temperature <= 0.0F),
+      ignore_eos_(p.ignore_eos != 0),
+      penalties_(p) {
+  check(model, p);
+  for (int32_t i = 0; i < p.n_logit_bias; ++i) {
+    bias_.emplace_back(p.logit_bias_token[i], p.logit_bias_value[i]);
+  }
+  if (p.dry_multiplier > 0.0F && p.dry_penalty_last_n != 0) dry_ = cache.dry(model, p);
+  if (p.grammar != nullptr && p.grammar[0] != '\0') {
+    grammar_ = cache.grammar(model, p.grammar);
+  }
+  if (greedy_) return;
+
+  llama_sampler_chain_params chain_params = llama_sampler_chain_default_params();
+  chain_params.no_perf = true;
+  chain_.reset(llama_sampler_chain_init(chain_params));
+  if (p.mirostat != 0) {
+    add_chain(llama_sampler_init_temp(p.temperature));
+    add_chain(p.mirostat == 1
+                  ? llama_sampler_init_mirostat(model.n_vocab(), seed_, p.mirostat_tau,
+                                                p.mirostat_eta, 100)
+                  : llama_sampler_init_mirostat_v2(seed_, p.mirostat_tau,
+                                                   p.mirostat_eta));
+    return;
+  }
+  constexpr size_t kMinKeep = 1;
+  if (p.top_n_sigma > 0.0F) add_chain(llama_sampler_init_top_n_sigma(p.top_n_sigma));
+  if (p.top_k > 0) {
+    // First in the chain, it can be taken straight from the logits.
+    if (!dry_ && p.top_n_sigma <= 0.0F) {
+      top_k_first_ = std::min(p.top_k, model.n_vocab());
+    } else {
+      add_chain(llama_sampler_init_top_k(p.top_k));
+    }
+  }
+  if (p.typical_p < 1.0F) add_chain(llama_sampler_init_typical(p.typical_p, kMinKeep));
+  if (p.top_p < 1.0F) add_chain(llama_sampler_init_top_p(p.top_p, kMinKeep));
+  if (p.min_p > 0.0F) add_chain(llama_sampler_init_min_p(p.min_p, kMinKeep));
+  if (p.xtc_probability > 0.0F) {
+    add_chain(
+        llama_sampler_init_xtc(p.xtc_probability, p.xtc_threshold, kMinKeep, seed_));
+  }
+  add_chain(llama_sampler_init_temp(p.temperature));
+  add_chain(llama_sampler_init_dist(seed_));
+}
+
+void Sampler::add_chain(llama_sampler* sampler) {
+  if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
+  llama_sampler_chain_add(chain_.get(), sampler);
+}
+
+void Sampler::see(int32_t token) {
+  // Prompts may hold ids that the vocabulary lacks; llama_decode will refuse them.
+  if (!model_->contains(token)) return;
+  penalties_.accept(token);
+  if (dry_) llama_sampler_accept(dry_.get(), token);
+}
+
+void Sampler::fill(const float* logits, std::vector<llama_token_data>& scratch) const {
+  const int32_t n = model_->n_vocab();
+  scratch.resize(static_cast<size_t>(n));
+  for (int32_t i = 0; i < n; ++i) scratch[static_cast<size_t>(i)] = {i, logits[i], 0.0F};
+}
+
+// The k largest logits, largest first: one pass with a heap whose root is the smallest
+// kept, so that nearly every token costs one comparison.
+void Sampler::fill_top_k(const float* logits, std::vector<llama_token_data>& scratch) const {
+  const auto larger = [](const llama_token_data& a, const llama_token_data& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+  };
+  const int32_t n = model_->n_vocab();
+  scratch.clear();
+  for (int32_t i = 0; i < top_k_first_; ++i) scratch.push_back({i, logits[i], 0.0F});
+  std::make_heap(scratch.begin(), scratch.end(), larger);
+  for (int32_t i = top_k_first_; i < n; ++i) {
+    if (logits[i] <= scratch.front().logit) continue;
+    std::pop_heap(scratch.begin(), scratch.end(), larger);
+    scratch.back() = {i, logits[i], 0.0F};
+    std::push_heap(scratch.begin(), scratch.end(), larger);
+  }
+  std::sort_heap(scratch.begin(), scratch.end(), larger);
+}
+
+int32_t Sampler::pick(const float* logits, bool with_grammar,
+                      std::vector<llama_token_data>& scratch) {
+  if (greedy_ && !with_grammar && !dry_) {
+    const int32_t best = argmax(logits, model_->n_vocab());
+    return logits[best] == kMinusInfinity ? kNothingLeft : best;
+  }
+  const bool top_k = top_k_first_ > 0 && !with_grammar;
+  if (top_k) {
+    fill_top_k(logits, scratch);
+  } else {
+    fill(logits, scratch);
+  }
+  llama_token_data_array candidates = {scratch.data(), scratch.size(), -1, top_k};
+  if (with_grammar) llama_sampler_apply(grammar_.get(), &candidates);
+  if (dry_) llama_sampler_apply(dry_.get(), &candidates);
+
+  // Forbidden tokens must not reach the chain: typical-p and XTC count what is there.
+  const auto* end = std::remove_if(
+      candidates.data, candidates.data + candidates.size,
+      [](const llama_token_data& c) { return c.logit == kMinusInfinity; });
+  candidates.size = static_cast<size_t>(end - candidates.data);
+  if (candidates.size == 0) return kNothingLeft;
+  // Nothing to draw; mirostat would divide by zero.
+  if (candidates.size == 1) return candidates.data[0].id;
+  if (greedy_) {
+    return std::max_element(candidates.data, candidates.data + candidates.size,
+                            [](const llama_token_data& a, const llama_token_data& b) {
+                              return a.logit < b.logit;
+                            })
+        ->id;
+  }
+  if (with_grammar && top_k_first_ > 0 &&
+      static_cast<size_t>(top_k_first_) < candidates.size) {
+    std::partial_sort(candidates.data, candidates.data + top_k_first_,
+                      candidates.data + candidates.size,
+                      [](const llama_token_data& a, const llama_token_data& b) {
+                        return a.logit > b.logit;
+                      });
+    candidates.size = static_cast<size_t>(top_k_first_);
+    candidates.sorted = true;
+  }
+  llama_sampler_apply(chain_.get(), &candidates);
+  if (candidates.selected < 0 ||
+      candidates.selected >= static_cast<int64_t>(candidates.size)) {
+    throw Error(LH_INTERNAL, "the sampler chain selected no token");
+  }
+  return candidates.data[candidates.selected].id;
+}
+
+bool Sampler::grammar_allows(int32_t token) {
+  llama_token_data single = {token, 1.0F, 0.0F};
+  llama_token_data_array candidates = {&single, 1, -1, false};
+  llama_sampler_apply(grammar_.get(), &candidates);
+  return single.logit != kMinusInfinity;
+}
+
+int32_t Sampler::sample(float* logits, std::vector<llama_token_data>& scratch) {
+  const float highest = logits[argmax(logits, model_->n_vocab())];
+  if (!std::isfinite(highest)) {
+    throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
+  }
+  if (ignore_eos_) {
+    for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
+  }
+  for (const int32_t token : model_->suppressed_tokens()) logits[token] = kMinusInfinity;
+  for (const auto& [token, value] : bias_) logits[token] += value;
+  penalties_.apply(logits);
+
+  // Drawing first and asking the grammar about that one token is much cheaper than
+  // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
+  int32_t token = pick(logits, false, scratch);
+  if (grammar_ && (token == kNothingLeft || !grammar_allows(token))) {
+    token = pick(logits, true, scratch);
+  }
+  if (token == kNothingLeft) return token;
+  see(token);
+  if (grammar_) llama_sampler_accept(grammar_.get(), token);
+  if (chain_) llama_sampler_accept(chain_.get(), token);
+  return token;
+}
+
+}  // namespace lh

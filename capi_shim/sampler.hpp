@@ -1,0 +1,96 @@
+// One client's sampler chain: from a row of logits to the next token.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "llama.h"
+#include "llamaherd.h"
+#include "model.hpp"
+
+namespace lh {
+
+struct SamplerDeleter {
+  void operator()(llama_sampler* sampler) const { llama_sampler_free(sampler); }
+};
+using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
+
+// Samplers that are slow to build (a grammar is parsed, DRY reads the whole vocabulary):
+// made once, then cloned for each client that asks for the same. Holds the last of each.
+class SamplerCache {
+ public:
+  SamplerPtr grammar(const lh_model& model, const char* text);
+  SamplerPtr dry(const lh_model& model, const lh_sampling_params& params);
+
+ private:
+  std::string grammar_text_;
+  SamplerPtr grammar_;
+  std::string dry_key_;
+  SamplerPtr dry_;
+};
+
+// Penalties for tokens seen in a window, applied to the few logits concerned.
+// Same formula as llama_sampler_init_penalties.
+class Penalties {
+ public:
+  Penalties() = default;
+  explicit Penalties(const lh_sampling_params& params);
+  bool enabled() const { return window_ != 0; }
+  void accept(int32_t token);
+  void apply(float* logits) const;
+
+ private:
+  int32_t window_ = 0;  // tokens; -1: all
+  float repeat_ = 1.0F;
+  float frequency_ = 0.0F;
+  float presence_ = 0.0F;
+  std::deque<int32_t> recent_;
+  std::unordered_map<int32_t, int32_t> counts_;
+};
+
+class Sampler {
+ public:
+  static constexpr int32_t kNothingLeft = -1;  // the grammar or the bias allows no token
+
+  // Throws Error: LH_INVALID_ARGUMENT for a value out of range, LH_SAMPLER_ERROR for a
+  // grammar that cannot be parsed.
+  Sampler(const lh_model& model, const lh_sampling_params& params, SamplerCache& cache);
+
+  uint32_t seed() const { return seed_; }
+
+  // Shows the sampler a prompt token, for penalties and DRY.
+  void see(int32_t token);
+
+  // Draws the next token and accepts it. logits: float32[n_vocab], may be changed.
+  // `scratch` holds the candidates: shared by all clients of an engine.
+  int32_t sample(float* logits, std::vector<llama_token_data>& scratch);
+
+ private:
+  void add_chain(llama_sampler* sampler);
+  int32_t pick(const float* logits, bool with_grammar,
+               std::vector<llama_token_data>& scratch);
+  bool grammar_allows(int32_t token);
+  void fill(const float* logits, std::vector<llama_token_data>& scratch) const;
+  void fill_top_k(const float* logits, std::vector<llama_token_data>& scratch) const;
+
+  const lh_model* model_;
+  uint32_t seed_;
+  bool greedy_;
+  bool ignore_eos_;
+  int32_t top_k_first_ = 0;  // > 0: the chain needs only the k largest logits
+  std::vector<std::pair<int32_t, float>> bias_;
+  Penalties penalties_;
+  SamplerPtr dry_;
+  SamplerPtr grammar_;
+  SamplerPtr chain_;  // empty when greedy
+};
+
+// Index of the largest logit, the first of equals; NaN counts as the largest.
+int32_t argmax(const float* logits, int32_t n);
+
+}  // namespace lh

@@ -1,0 +1,89 @@
+#include "sequences.hpp"
+
+#include <string>
+
+#include "guard.hpp"
+
+namespace lh {
+
+Positions::Positions(const LlamaApi& api, llama_context* ctx, int32_t n_seq_max)
+    : api_(api), ctx_(ctx), next_(static_cast<size_t>(n_seq_max), -1) {}
+
+int32_t Positions::get_unlocked(int32_t seq_id) const {
+  const int32_t next = next_.at(static_cast<size_t>(seq_id));
+  return next < 0 ? 0 : next;
+}
+
+bool Positions::has(int32_t seq_id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return next_.at(static_cast<size_t>(seq_id)) >= 0;
+}
+
+int32_t Positions::get(int32_t seq_id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return get_unlocked(seq_id);
+}
+
+void Positions::advance(int32_t seq_id, int32_t n_tokens) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  next_.at(static_cast<size_t>(seq_id)) = get_unlocked(seq_id) + n_tokens;
+}
+
+void Positions::set(int32_t seq_id, int32_t position) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  next_.at(static_cast<size_t>(seq_id)) = position;
+}
+
+void Positions::clear(int32_t seq_id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  clear_unlocked(seq_id);
+}
+
+void Positions::clear_unlocked(int32_t seq_id) {
+  api_.memory_seq_rm(ctx_, seq_id, -1, -1);
+  next_.at(static_cast<size_t>(seq_id)) = -1;
+}
+
+bool Positions::rewind(int32_t seq_id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int32_t next = get_unlocked(seq_id);
+  if (next > 0 && api_.memory_seq_rm(ctx_, seq_id, next, -1)) return true;
+  clear_unlocked(seq_id);
+  return next == 0;
+}
+
+void Positions::verify(int32_t seq_id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int32_t next = get_unlocked(seq_id);
+  const int32_t found = api_.memory_seq_pos_max(ctx_, seq_id) + 1;
+  if (found != next) {
+    throw Error(LH_INTERNAL, "sequence " + std::to_string(seq_id) +
+                                 " is recorded at position " + std::to_string(next) +
+                                 ", but the KV cache ends at " + std::to_string(found));
+  }
+}
+
+SequencePool::SequencePool(Positions& positions, int32_t n_seq_max)
+    : positions_(positions), used_(static_cast<size_t>(n_seq_max), false) {}
+
+int32_t SequencePool::acquire() {
+  for (size_t i = 0; i < used_.size(); ++i) {
+    if (used_[i]) continue;
+    const auto seq_id = static_cast<int32_t>(i);
+    positions_.clear(seq_id);
+    used_[i] = true;
+    ++n_used_;
+    return seq_id;
+  }
+  return -1;
+}
+
+void SequencePool::release(int32_t seq_id) {
+  const auto i = static_cast<size_t>(seq_id);
+  if (!used_.at(i)) return;
+  positions_.clear(seq_id);
+  used_[i] = false;
+  --n_used_;
+}
+
+}  // namespace lh

@@ -1,0 +1,59 @@
+// Sequence ids and positions: who sits where in the KV cache.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "llama_api.hpp"
+
+namespace lh {
+
+// Next position of every sequence, the one record that prefill, decode and fallback share.
+// A sequence without a record has no cells in the cache.
+class Positions {
+ public:
+  Positions(const LlamaApi& api, llama_context* ctx, int32_t n_seq_max);
+
+  bool has(int32_t seq_id) const;
+  // Next position to decode at; 0 without a record.
+  int32_t get(int32_t seq_id) const;
+  void advance(int32_t seq_id, int32_t n_tokens);
+  // Sets the record to a position that the cache is known to be at.
+  void set(int32_t seq_id, int32_t position);
+  // Removes every cell of the sequence, whatever the record says, and the record.
+  void clear(int32_t seq_id);
+  // Removes the cells from the recorded position on, which a failed decode may have left.
+  // A memory that cannot be cut (recurrent) is cleared as a whole: returns false.
+  bool rewind(int32_t seq_id);
+  // Compares the record with llama_memory_seq_pos_max; throws Error naming both.
+  void verify(int32_t seq_id) const;
+
+ private:
+  int32_t get_unlocked(int32_t seq_id) const;
+  void clear_unlocked(int32_t seq_id);
+
+  const LlamaApi& api_;
+  llama_context* ctx_;
+  mutable std::mutex mutex_;
+  std::vector<int32_t> next_;  // -1: no record
+};
+
+// Hands out sequence ids, the lowest free one first: libllama computes neighbouring
+// streams in one go, and a gap would split the batch.
+class SequencePool {
+ public:
+  SequencePool(Positions& positions, int32_t n_seq_max);
+
+  // A free id whose cells are gone, or -1.
+  int32_t acquire();
+  void release(int32_t seq_id);
+  int32_t n_used() const { return n_used_; }
+
+ private:
+  Positions& positions_;
+  std::vector<bool> used_;
+  int32_t n_used_ = 0;
+};
+
+}  // namespace lh
