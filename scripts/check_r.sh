@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# R CMD build and R CMD check of the R package, as CRAN would, less what needs a network
+# or LaTeX. Fails on errors, warnings and notes.
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+
+folder=$PWD/build/r-check
+rm -rf "$folder"
+mkdir -p "$folder"
+source_folder=$PWD/r_package
+cd "$folder"
+say 'R CMD build'
+R CMD build "$source_folder" >build.log 2>&1 || { cat build.log; exit 1; }
+say 'R CMD check'
+export _R_CHECK_CRAN_INCOMING_=false _R_CHECK_FORCE_SUGGESTS_=false
+R CMD check --no-manual --as-cran llamaherd_*.tar.gz | tee check.log
+status=$(tail -n 20 check.log | grep '^Status:')
+[[ $status == 'Status: OK' ]] || { printf 'error: R CMD check: %s\n' "$status" >&2; exit 1; }

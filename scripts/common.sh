@@ -1,0 +1,55 @@
+# shellcheck shell=bash disable=SC2034 # variables are for the scripts that source this
+# Shared by the scripts: where things are, how they speak, where long output goes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+VENV_PYTHON=$PWD/.venv/bin/python
+R_LIBRARY=$PWD/.rlib
+LOG_DIR=build/logs
+mkdir -p "$LOG_DIR"
+
+say() { printf '==> %s\n' "$*"; }
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Text as a person reads it: 7 s, 3 min 20 s.
+duration() {
+  if (($1 < 60)); then printf '%d s' "$1"; else printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); fi
+}
+
+# Every half minute, how long the command takes already and how far a ninja build is.
+heartbeat() {
+  local log=$1 start=$SECONDS step
+  while sleep 30; do
+    step=$(grep -ao '\[[0-9]\+/[0-9]\+\]' "$log" | tail -n 1) || true
+    printf '    still at it after %s %s\n' "$(duration $((SECONDS - start)))" "$step"
+  done
+}
+
+# logged NAME COMMAND...: runs COMMAND with its output in build/logs/NAME.log. When it
+# fails, shows the end of that file and says where the rest is.
+logged() {
+  local name=$1 log=$LOG_DIR/$1.log start=$SECONDS status=0 beat
+  shift
+  : >"$log"
+  heartbeat "$log" &
+  beat=$!
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  { kill "$beat" && wait "$beat"; } 2>/dev/null || true
+  if ((status != 0)); then
+    tail -n 25 "$log" >&2
+    die "$name failed (exit status $status); the whole log: $log"
+  fi
+  if ((SECONDS - start >= 5)); then
+    printf '    done in %s (log: %s)\n' "$(duration $((SECONDS - start)))" "$log"
+  fi
+}
+
+# r_field Imports: the package names in a field of DESCRIPTION, one a line.
+r_field() {
+  awk -v field="$1:" '/^[^ \t]/ { on = ($1 == field); sub(/^[^:]*:/, "") } on' DESCRIPTION |
+    tr ',' '\n' | sed 's/(.*//; s/[ \t]//g' | grep -v -x -e '' -e R || true
+}

