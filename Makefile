@@ -68,10 +68,10 @@ demo: setup $(SMOLLM2) ## label real texts from R and print a table
 test: system-dev setup $(DEV) models ## every test: C API, pytest, testthat
 	@scripts/test.sh capi python r
 
-test-capi: $(DEV) models
+test-capi: $(DEV) models ## the C API's tests alone
 	@scripts/test.sh capi
 
-test-python: $(PACKAGE) $(DEV) models ## pytest alone
+test-python: system-dev setup $(DEV) models ## pytest alone
 	@scripts/test.sh python
 
 test-r: system-dev setup $(SMOLLM2) ## testthat alone

