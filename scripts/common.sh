@@ -23,7 +23,8 @@ duration() {
 # Every half minute, how long the command takes already and how far a ninja build is.
 heartbeat() {
   local log=$1 start=$SECONDS step
-  while sleep 30; do
+  # The sleep outlives the heartbeat: it must not hold a pipe open that someone reads.
+  while sleep 30 &>/dev/null; do
     step=$(grep -ao '\[[0-9]\+/[0-9]\+\]' "$log" | tail -n 1) || true
     printf '    still at it after %s %s\n' "$(duration $((SECONDS - start)))" "$step"
   done
