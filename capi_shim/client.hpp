@@ -44,16 +44,14 @@ struct Client {
   TextBuffer text;
   std::string message;  // what went wrong
 
-  int32_t n_own_cells = 0;                      // counted in the engine's total
-  std::shared_ptr<SharedCells> shared_cells;    // of the prefix it was forked from
-  bool verified = false;                        // its position was checked since it moved
-  std::vector<uint8_t> saved;                   // its KV cells while paused
-  int32_t n_saved = 0;                          // the position they end at
+  int32_t n_own_cells = 0;                    // counted in the engine's total
+  std::shared_ptr<SharedCells> shared_cells;  // of the prefix it was forked from
+  bool verified = false;                      // its position was checked since it moved
+  std::vector<uint8_t> saved;                 // its KV cells while paused
+  int32_t n_saved = 0;                        // the position they end at
 
   bool is_prefix() const { return max_tokens == 0; }
-  bool is_active() const {
-    return state == LH_STATE_PREFILL || state == LH_STATE_DECODE;
-  }
+  bool is_active() const { return state == LH_STATE_PREFILL || state == LH_STATE_DECODE; }
   bool has_ended() const {
     return state == LH_STATE_FINISHED || state == LH_STATE_FAILED;
   }

@@ -80,7 +80,7 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
   if (params.type_v >= 0) native.type_v = static_cast<ggml_type>(params.type_v);
   native.no_perf = true;
   native.abort_callback = on_abort;
-  native.abort_callback_data = &self->aborted_;
+  native.abort_callback_data = self->abort_flag_;
   const lh::LogMark mark;
   ContextPtr ctx(llama_init_from_model(model.get(), native));
   if (!ctx) {
@@ -90,20 +90,21 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
                                       "): " + mark.first_problem());
   }
   if (llama_get_memory(ctx.get()) == nullptr) {
-    throw Error(LH_CONTEXT_ERROR, "the model keeps no memory of a text, so it cannot "
-                                  "generate (is it an embedding model?)");
+    throw Error(LH_CONTEXT_ERROR,
+                "the model keeps no memory of a text, so it cannot "
+                "generate (is it an embedding model?)");
   }
   return ctx;
 }
 
 lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
-                     const lh::LlamaApi& api)
+                     std::atomic<bool>* abort_flag)
     : model_(model),
-      api_(api),
+      abort_flag_(abort_flag == nullptr ? &own_abort_flag_ : abort_flag),
       ctx_(make_context(model, params, this)),
       kv_unified_(params.kv_unified != 0),
       n_seq_max_(params.n_seq_max),
-      positions_(api, ctx_.get(), params.n_seq_max),
+      positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
       batch_(static_cast<int32_t>(llama_n_batch(ctx_.get()))),
       debug_(lh::debug_level()) {}
@@ -134,7 +135,7 @@ lh_stats lh_engine::stats() {
 int32_t lh_engine::seq_pos_max(int32_t seq_id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   lh::require_range("seq_id", seq_id, 0, n_seq_max_ - 1);
-  return api_.memory_seq_pos_max(ctx_.get(), seq_id);
+  return llama_memory_seq_pos_max(llama_get_memory(ctx_.get()), seq_id);
 }
 
 lh_client_info lh_engine::get(int64_t id) {
@@ -145,7 +146,10 @@ lh_client_info lh_engine::get(int64_t id) {
   out.finish = client.finish;
   out.n_prompt = client.n_prompt;
   out.n_reused = client.n_reused;
-  out.n_cells = client.state == LH_STATE_PAUSED ? client.n_saved : client.n_own_cells;
+  const bool paused = client.state == LH_STATE_PAUSED;
+  out.n_cells = paused ? client.n_saved : client.n_own_cells;
+  if (paused) out.n_pending = static_cast<int32_t>(client.tokens.size()) - client.n_saved;
+  if (client.is_active()) out.n_pending = n_pending(client);
   out.n_generated = client.n_generated();
   out.seed = client.seed;
   out.tokens = client.tokens.data() + client.n_prompt;
@@ -199,9 +203,9 @@ void lh_engine::submit(const lh_request& request) {
     lh::require(prefix->state == LH_STATE_HELD,
                 "fork_from " + std::to_string(request.fork_from) + " is not held");
     const auto n = prefix->tokens.size();
-    lh::require(n < client.tokens.size() && std::equal(prefix->tokens.begin(),
-                                                       prefix->tokens.end(),
-                                                       client.tokens.begin()),
+    lh::require(n < client.tokens.size() &&
+                    std::equal(prefix->tokens.begin(), prefix->tokens.end(),
+                               client.tokens.begin()),
                 name + " does not start with the tokens of its fork_from");
   }
   if (!is_prefix) {
@@ -226,7 +230,8 @@ int32_t lh_engine::acquire_sequence() {
 }
 
 void lh_engine::fork(Client& child, Client& prefix) {
-  api_.memory_seq_cp(ctx_.get(), prefix.seq_id, child.seq_id);
+  // The whole sequence: libllama asserts on a partial copy between streams.
+  llama_memory_seq_cp(llama_get_memory(ctx_.get()), prefix.seq_id, child.seq_id, -1, -1);
   child.n_reused = static_cast<int32_t>(prefix.tokens.size());
   positions_.set(child.seq_id, child.n_reused);
   stats_.n_reused += child.n_reused;
@@ -264,9 +269,9 @@ void lh_engine::pause(int64_t id) {
   const int32_t position = positions_.get(client.seq_id);
   // Cells that a copy between streams has yet to fill cannot be read: compute them again.
   if (position > 0 && !copies_pending_) {
-    client.saved.resize(api_.state_seq_get_size(ctx_.get(), client.seq_id));
-    const size_t n = api_.state_seq_get_data(ctx_.get(), client.saved.data(),
-                                             client.saved.size(), client.seq_id);
+    client.saved.resize(llama_state_seq_get_size(ctx_.get(), client.seq_id));
+    const size_t n = llama_state_seq_get_data(ctx_.get(), client.saved.data(),
+                                              client.saved.size(), client.seq_id);
     client.saved.resize(n);
   }
   client.n_saved = client.saved.empty() ? 0 : position;
@@ -282,8 +287,8 @@ void lh_engine::resume(int64_t id) {
               "request " + std::to_string(id) + " is not paused");
   client.seq_id = acquire_sequence();
   if (client.n_saved > 0) {
-    const size_t n = api_.state_seq_set_data(ctx_.get(), client.saved.data(),
-                                             client.saved.size(), client.seq_id);
+    const size_t n = llama_state_seq_set_data(ctx_.get(), client.saved.data(),
+                                              client.saved.size(), client.seq_id);
     if (n == 0) {
       give_back(client);
       throw Error(LH_NO_SPACE, "no room for the " + std::to_string(client.n_saved) +
@@ -367,8 +372,8 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients) {
     const bool last = end == static_cast<int32_t>(client.tokens.size());
     for (int32_t p = first; p < end; ++p) {
       const bool logits = last && p == end - 1 && !client.is_prefix();
-      const int32_t i = batch_.add(client.tokens[static_cast<size_t>(p)], p,
-                                   client.seq_id, logits);
+      const int32_t i =
+          batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
       if (logits) part.i_logits = i;
     }
   }
@@ -395,13 +400,13 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   int32_t code = kThrew;
   std::string reason;
   try {
-    code = api_.decode(ctx_.get(), batch_.get());
+    code = llama_decode(ctx_.get(), batch_.get());
   } catch (const std::exception& e) {
     reason = e.what();
   }
   if (code == 0) return LH_OK;
   rewind_batch();
-  if (code == 2 || aborted_.load()) return LH_ABORTED;
+  if (code == 2 || abort_flag_->load()) return LH_ABORTED;
   ++stats_.n_failed_decodes;
   result.decode_code = code;
   if (reason.empty()) reason = mark.first_problem();
@@ -433,7 +438,7 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     return LH_OK;
   };
   for (;;) {
-    if (aborted_.load()) return LH_ABORTED;
+    if (abort_flag_->load()) return LH_ABORTED;
     if (!build_batch(select(params))) return count_active();
     verify_positions(events);
     if (!events.empty()) return count_active();
@@ -474,7 +479,8 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   stats_.n_cells_max = std::max<int64_t>(stats_.n_cells_max, n_cells_used_);
   if (debug_ >= 2) {
     std::fprintf(stderr,
-                 "llamaherd: batch %" PRId64 ": %zu clients, %d decode + %d prefill "
+                 "llamaherd: batch %" PRId64
+                 ": %zu clients, %d decode + %d prefill "
                  "tokens, %.1f ms, %d cells\n",
                  stats_.n_batches, parts_.size(), n_decode, n_prefill, seconds * 1e3,
                  n_cells_used_);
@@ -501,7 +507,7 @@ void lh_engine::hold(Client& prefix) {
 
 void lh_engine::sample_client(Client& client, int32_t i_logits) {
   try {
-    float* logits = api_.get_logits_ith(ctx_.get(), i_logits);
+    float* logits = llama_get_logits_ith(ctx_.get(), i_logits);
     if (logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
     const int32_t token = client.sampler->sample(logits, scratch_);
     if (token == lh::Sampler::kNothingLeft) {

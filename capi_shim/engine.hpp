@@ -10,7 +10,7 @@
 
 #include "batch.hpp"
 #include "client.hpp"
-#include "llama_api.hpp"
+#include "llama.h"
 #include "llamaherd.h"
 #include "model.hpp"
 #include "sampler.hpp"
@@ -18,8 +18,10 @@
 
 struct lh_engine {
  public:
+  // abort_flag: ends runs while it is set, and may be set without a lock, even from a
+  // signal handler; NULL for one of the engine's own. It must outlive the engine.
   lh_engine(const lh_model& model, const lh_engine_params& params,
-            const lh::LlamaApi& api = lh::libllama_api());
+            std::atomic<bool>* abort_flag = nullptr);
   ~lh_engine();
   lh_engine(const lh_engine&) = delete;
   lh_engine& operator=(const lh_engine&) = delete;
@@ -38,7 +40,7 @@ struct lh_engine {
   void end(int64_t id, lh_finish reason, const char* message);
   void release(int64_t id);
   void reset();
-  void abort(bool on) { aborted_.store(on); }
+  void abort(bool on) { abort_flag_->store(on); }
 
  private:
   // One client's share of the batch being built.
@@ -74,8 +76,8 @@ struct lh_engine {
   void accept(lh::Client& client, int32_t token);
 
   const lh_model& model_;
-  const lh::LlamaApi& api_;
-  std::atomic<bool> aborted_{false};
+  std::atomic<bool> own_abort_flag_{false};
+  std::atomic<bool>* abort_flag_;
   ContextPtr ctx_;
   bool kv_unified_;
   int32_t n_seq_max_;

@@ -63,8 +63,7 @@ int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error) {
 }
 
 int32_t lh_engine_submit(lh_engine* engine, const lh_request* request, lh_error* error) {
-  return guard(error,
-               [&] { deref(engine, "engine").submit(deref(request, "request")); });
+  return guard(error, [&] { deref(engine, "engine").submit(deref(request, "request")); });
 }
 
 int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params, int64_t* events,

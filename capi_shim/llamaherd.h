@@ -59,15 +59,15 @@ LH_API void lh_backend_free(void);
 
 /* Copies buffered log lines of libllama, oldest first, each ended by a newline, into
  * `buffer` and forgets them. Returns the number of bytes written, without the NUL. */
-LH_API int32_t lh_log_drain(char *buffer, int32_t size);
+LH_API int32_t lh_log_drain(char* buffer, int32_t size);
 
 /* Sizes of the structs that libllama takes by value, as seen by the compiler, and the
  * defaults that the header promised: what a test compares with the loaded library.
  * out: int32[4] = sizeof model params, context params, batch; default n_batch. */
-LH_API void lh_abi_probe(int32_t *out);
+LH_API void lh_abi_probe(int32_t* out);
 
 /* Text of ggml_commit() of the loaded library. Lives as long as the library. */
-LH_API const char *lh_ggml_commit(void);
+LH_API const char* lh_ggml_commit(void);
 
 /* 1 if the loaded libllama can use a GPU. */
 LH_API int32_t lh_supports_gpu_offload(void);
@@ -88,15 +88,15 @@ typedef struct lh_model_params {
   int32_t check_tensors; /* validate every tensor's data while loading */
 } lh_model_params;
 
-LH_API void lh_model_default_params(lh_model_params *params);
+LH_API void lh_model_default_params(lh_model_params* params);
 
 /* Loads a GGUF file (llama_model_load_from_file). The caller owns *out. */
-LH_API int32_t lh_model_load(const char *path, const lh_model_params *params,
-                             lh_model **out, lh_error *error);
+LH_API int32_t lh_model_load(const char* path, const lh_model_params* params,
+                             lh_model** out, lh_error* error);
 
 /* Wraps a `struct llama_model *` that someone else owns and keeps alive. */
-LH_API int32_t lh_model_borrow(void *llama_model, lh_model **out, lh_error *error);
-LH_API void lh_model_free(lh_model *model);
+LH_API int32_t lh_model_borrow(void* llama_model, lh_model** out, lh_error* error);
+LH_API void lh_model_free(lh_model* model);
 
 typedef struct lh_model_info {
   int32_t n_vocab;
@@ -116,55 +116,55 @@ typedef struct lh_model_info {
   uint64_t n_params;
 } lh_model_info;
 
-LH_API int32_t lh_model_get_info(const lh_model *model, lh_model_info *out,
-                                 lh_error *error);
+LH_API int32_t lh_model_get_info(const lh_model* model, lh_model_info* out,
+                                 lh_error* error);
 
 /* Metadata key and value number i as text. `size` bytes are there for each; the needed
  * sizes (with NUL) are stored, so that a caller can call again with more room. */
-LH_API int32_t lh_model_n_meta(const lh_model *model);
-LH_API int32_t lh_model_meta(const lh_model *model, int32_t i, char *key, char *value,
-                             int32_t size, int32_t *key_size, int32_t *value_size,
-                             lh_error *error);
+LH_API int32_t lh_model_n_meta(const lh_model* model);
+LH_API int32_t lh_model_meta(const lh_model* model, int32_t i, char* key, char* value,
+                             int32_t size, int32_t* key_size, int32_t* value_size,
+                             lh_error* error);
 
 /* The model's own chat template, NULL if it has none. Lives as long as the model. */
-LH_API const char *lh_model_chat_template(const lh_model *model);
+LH_API const char* lh_model_chat_template(const lh_model* model);
 
-LH_API const char *lh_token_text(const lh_model *model, int32_t token);
-LH_API float lh_token_score(const lh_model *model, int32_t token);
+LH_API const char* lh_token_text(const lh_model* model, int32_t token);
+LH_API float lh_token_score(const lh_model* model, int32_t token);
 /* Bits of enum llama_token_attr; -1 for a token outside the vocabulary. */
-LH_API int32_t lh_token_attr(const lh_model *model, int32_t token);
-LH_API int32_t lh_token_is_eog(const lh_model *model, int32_t token);
-LH_API int32_t lh_token_is_control(const lh_model *model, int32_t token);
+LH_API int32_t lh_token_attr(const lh_model* model, int32_t token);
+LH_API int32_t lh_token_is_eog(const lh_model* model, int32_t token);
+LH_API int32_t lh_token_is_control(const lh_model* model, int32_t token);
 
 /* Text to tokens (llama_tokenize). text: UTF-8, n_text bytes. tokens: int32[capacity].
  * *n_tokens gets the number of tokens; if that is more than `capacity`, nothing was
  * written and LH_NO_SPACE is returned: call again with room for *n_tokens. */
-LH_API int32_t lh_tokenize(const lh_model *model, const char *text, int32_t n_text,
-                           int32_t add_special, int32_t parse_special, int32_t *tokens,
-                           int32_t capacity, int32_t *n_tokens, lh_error *error);
+LH_API int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_text,
+                           int32_t add_special, int32_t parse_special, int32_t* tokens,
+                           int32_t capacity, int32_t* n_tokens, lh_error* error);
 
 /* Tokens of a prompt, as generation wants them: BOS and EOS added if the model asks for
  * them, a BOS text that a chat template wrote not doubled. parse_special: 1 parses the
- * texts of special tokens, 0 takes them as plain text, -1 parses them if the prompt starts
- * with the text of a control token or has literal marks, as chat templates produce it.
- * Stretches between the Unicode noncharacters U+FDD0 and U+FDD1 (literal marks, see
+ * texts of special tokens, 0 takes them as plain text, -1 parses them if the prompt
+ * starts with the text of a control token or has literal marks, as chat templates produce
+ * it. Stretches between the Unicode noncharacters U+FDD0 and U+FDD1 (literal marks, see
  * lh_mark_literals) are never parsed. Same protocol as lh_tokenize. */
-LH_API int32_t lh_tokenize_prompt(const lh_model *model, const char *text, int32_t n_text,
-                                  int32_t parse_special, int32_t *tokens,
-                                  int32_t capacity, int32_t *n_tokens, lh_error *error);
+LH_API int32_t lh_tokenize_prompt(const lh_model* model, const char* text, int32_t n_text,
+                                  int32_t parse_special, int32_t* tokens,
+                                  int32_t capacity, int32_t* n_tokens, lh_error* error);
 
 /* Copies text that a user put into a chat message, with literal marks around everything
  * that would be parsed as a special token; marks that are in it become U+FFFD. Without
  * such stretches the copy equals the text. Same protocol: out: char[capacity], no NUL. */
-LH_API int32_t lh_mark_literals(const lh_model *model, const char *text, int32_t n_text,
-                                char *out, int32_t capacity, int32_t *n_out,
-                                lh_error *error);
+LH_API int32_t lh_mark_literals(const lh_model* model, const char* text, int32_t n_text,
+                                char* out, int32_t capacity, int32_t* n_out,
+                                lh_error* error);
 
 /* Tokens to bytes (llama_detokenize); same protocol for `capacity` and *n_text. */
-LH_API int32_t lh_detokenize(const lh_model *model, const int32_t *tokens,
+LH_API int32_t lh_detokenize(const lh_model* model, const int32_t* tokens,
                              int32_t n_tokens, int32_t remove_special,
-                             int32_t unparse_special, char *text, int32_t capacity,
-                             int32_t *n_text, lh_error *error);
+                             int32_t unparse_special, char* text, int32_t capacity,
+                             int32_t* n_text, lh_error* error);
 
 /* ---- prefix tree ---------------------------------------------------------------- */
 
@@ -180,22 +180,22 @@ LH_API int32_t lh_detokenize(const lh_model *model, const int32_t *tokens,
  *   node_prompt: int32[n_prompts]  a prompt that starts with it
  *   *n_nodes:    number of nodes (less than n_prompts)
  * Nodes are numbered in depth-first order. O(total log n). */
-LH_API int32_t lh_prefix_tree(const int32_t *tokens, const int64_t *offsets,
-                              int32_t n_prompts, int32_t min_tokens, int32_t *order,
-                              int32_t *node_of, int32_t *node_parent,
-                              int32_t *node_length, int32_t *node_prompt,
-                              int32_t *n_nodes, lh_error *error);
+LH_API int32_t lh_prefix_tree(const int32_t* tokens, const int64_t* offsets,
+                              int32_t n_prompts, int32_t min_tokens, int32_t* order,
+                              int32_t* node_of, int32_t* node_parent,
+                              int32_t* node_length, int32_t* node_prompt,
+                              int32_t* n_nodes, lh_error* error);
 
 /* ---- engine ---------------------------------------------------------------------- */
 
 typedef struct lh_engine lh_engine;
 
 typedef struct lh_engine_params {
-  int32_t n_ctx;      /* KV cells in all (llama_context_params.n_ctx) */
-  int32_t n_seq_max;  /* sequences that can be there at once, held prefixes included */
-  int32_t n_batch;    /* most tokens in one llama_decode */
-  int32_t n_ubatch;   /* most tokens computed at once */
-  int32_t n_threads;  /* threads for generation; 0: libllama's default */
+  int32_t n_ctx;     /* KV cells in all (llama_context_params.n_ctx) */
+  int32_t n_seq_max; /* sequences that can be there at once, held prefixes included */
+  int32_t n_batch;   /* most tokens in one llama_decode */
+  int32_t n_ubatch;  /* most tokens computed at once */
+  int32_t n_threads; /* threads for generation; 0: libllama's default */
   int32_t n_threads_batch; /* threads for prefill; 0: as n_threads */
   int32_t kv_unified;      /* 1: one pool of cells; 0: n_ctx / n_seq_max for each */
   int32_t flash_attn;      /* -1: auto, 0: off, 1: on */
@@ -204,12 +204,12 @@ typedef struct lh_engine_params {
   int32_t type_k, type_v;  /* ggml_type of the KV cache; -1: f16 */
 } lh_engine_params;
 
-LH_API void lh_engine_default_params(lh_engine_params *params);
+LH_API void lh_engine_default_params(lh_engine_params* params);
 
 /* Creates a llama_context and all that runs on it. The model must outlive the engine. */
-LH_API int32_t lh_engine_new(lh_model *model, const lh_engine_params *params,
-                             lh_engine **out, lh_error *error);
-LH_API void lh_engine_free(lh_engine *engine);
+LH_API int32_t lh_engine_new(lh_model* model, const lh_engine_params* params,
+                             lh_engine** out, lh_error* error);
+LH_API void lh_engine_free(lh_engine* engine);
 
 typedef struct lh_engine_info {
   int32_t n_ctx;     /* KV cells in all, as libllama rounded them */
@@ -222,8 +222,8 @@ typedef struct lh_engine_info {
   int32_t n_seq_used;   /* sequence ids in use now */
 } lh_engine_info;
 
-LH_API int32_t lh_engine_get_info(lh_engine *engine, lh_engine_info *out,
-                                  lh_error *error);
+LH_API int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out,
+                                  lh_error* error);
 
 /* Sampling settings of one request. The order of the chain is llama.cpp's: logit bias,
  * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
@@ -251,24 +251,24 @@ typedef struct lh_sampling_params {
   uint32_t seed;
   int32_t ignore_eos; /* end-of-generation tokens are never drawn */
   int32_t n_logit_bias;
-  const int32_t *logit_bias_token; /* int32[n_logit_bias] */
-  const float *logit_bias_value;   /* float32[n_logit_bias], added to the logits */
-  const char *grammar;             /* GBNF text with a rule `root`, NULL: none */
+  const int32_t* logit_bias_token; /* int32[n_logit_bias] */
+  const float* logit_bias_value;   /* float32[n_logit_bias], added to the logits */
+  const char* grammar;             /* GBNF text with a rule `root`, NULL: none */
   int32_t n_dry_breakers;
-  const char *const *dry_breakers;
+  const char* const* dry_breakers;
 } lh_sampling_params;
 
-LH_API void lh_sampling_default_params(lh_sampling_params *params);
+LH_API void lh_sampling_default_params(lh_sampling_params* params);
 
 typedef struct lh_request {
   int64_t id;            /* the caller's name for it; unique among those not released */
-  const int32_t *tokens; /* int32[n_tokens]: the whole prompt */
+  const int32_t* tokens; /* int32[n_tokens]: the whole prompt */
   int32_t n_tokens;
   int32_t max_tokens; /* tokens to generate at most; 0: a prefix, held once computed */
   int64_t fork_from;  /* id of a held prefix that this prompt starts with; -1: none */
-  const lh_sampling_params *sampling; /* NULL for a prefix */
-  const char *const *stop;            /* stop texts, UTF-8, none empty */
-  const int32_t *stop_size;           /* int32[n_stop]: their sizes in bytes */
+  const lh_sampling_params* sampling; /* NULL for a prefix */
+  const char* const* stop;            /* stop texts, UTF-8, none empty */
+  const int32_t* stop_size;           /* int32[n_stop]: their sizes in bytes */
   int32_t n_stop;
 } lh_request;
 
@@ -295,11 +295,11 @@ typedef enum lh_finish {
  * Nothing is decoded yet. Requests may be submitted while others run. A request that
  * ends gives its sequence id and cells back at once; its output stays until
  * lh_client_release. Tokens are not checked against the vocabulary: llama_decode does. */
-LH_API int32_t lh_engine_submit(lh_engine *engine, const lh_request *request,
-                                lh_error *error);
+LH_API int32_t lh_engine_submit(lh_engine* engine, const lh_request* request,
+                                lh_error* error);
 
 typedef struct lh_run_params {
-  const int64_t *ids; /* int64[n_ids]: run only these; NULL: all */
+  const int64_t* ids; /* int64[n_ids]: run only these; NULL: all */
   int32_t n_ids;
   int32_t max_steps;   /* <= 0: no limit */
   int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
@@ -318,68 +318,70 @@ typedef struct lh_run_result {
  * (int64[capacity], capacity >= number of requests), when a limit is reached, or when
  * nothing is left to do. LH_DECODE_ERROR: the batch was refused, the cells it left are
  * removed, every client is as it was before the step. LH_ABORTED: see lh_engine_abort. */
-LH_API int32_t lh_engine_run(lh_engine *engine, const lh_run_params *params,
-                             int64_t *events, int32_t capacity, lh_run_result *result,
-                             lh_error *error);
+LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
+                             int64_t* events, int32_t capacity, lh_run_result* result,
+                             lh_error* error);
 
 /* Ends a running lh_engine_run within one graph node (llama.cpp's abort callback) and
  * makes later ones return LH_ABORTED, until called with abort = 0. Takes no lock. */
-LH_API void lh_engine_abort(lh_engine *engine, int32_t abort);
+LH_API void lh_engine_abort(lh_engine* engine, int32_t abort);
 
 /* Moves a client's cells to host memory and frees its sequence id and cells; resume
  * brings them back (llama_state_seq_get_data, _set_data): nothing is computed twice. */
-LH_API int32_t lh_client_pause(lh_engine *engine, int64_t id, lh_error *error);
-LH_API int32_t lh_client_resume(lh_engine *engine, int64_t id, lh_error *error);
+LH_API int32_t lh_client_pause(lh_engine* engine, int64_t id, lh_error* error);
+LH_API int32_t lh_client_resume(lh_engine* engine, int64_t id, lh_error* error);
 
 /* Ends a client: reason LH_FINISH_CANCELLED keeps its text so far; LH_FINISH_ERROR marks
  * it failed with `message`. */
-LH_API int32_t lh_client_end(lh_engine *engine, int64_t id, int32_t reason,
-                             const char *message, lh_error *error);
+LH_API int32_t lh_client_end(lh_engine* engine, int64_t id, int32_t reason,
+                             const char* message, lh_error* error);
 
 typedef struct lh_client_info {
   int32_t state;  /* lh_state */
   int32_t finish; /* lh_finish */
   int32_t n_prompt;
-  int32_t n_reused;    /* prompt tokens that came from fork_from */
-  int32_t n_cells;     /* cells it takes up, or would when resumed; shared ones not */
+  int32_t n_reused; /* prompt tokens that came from fork_from */
+  int32_t n_cells;  /* cells it takes up, or would when resumed; shared ones not */
+  int32_t
+      n_pending; /* tokens that still have to be decoded: the rest of a prompt, or 1 */
   int32_t n_generated; /* tokens generated, end-of-generation token not counted */
   uint32_t seed;
-  const int32_t *tokens; /* int32[n_generated] */
-  const char *text;      /* valid UTF-8, ends before a stop text */
+  const int32_t* tokens; /* int32[n_generated] */
+  const char* text;      /* valid UTF-8, ends before a stop text */
   int32_t n_text;        /* bytes that will not change any more */
-  const char *message;   /* what went wrong, "" if nothing did */
+  const char* message;   /* what went wrong, "" if nothing did */
 } lh_client_info;
 
 /* Pointers in `out` live until the next engine call other than lh_client_get. */
-LH_API int32_t lh_client_get(lh_engine *engine, int64_t id, lh_client_info *out,
-                             lh_error *error);
+LH_API int32_t lh_client_get(lh_engine* engine, int64_t id, lh_client_info* out,
+                             lh_error* error);
 
 /* Forgets a request, ending it if it runs. Held prefixes are released with this, too. */
-LH_API int32_t lh_client_release(lh_engine *engine, int64_t id, lh_error *error);
+LH_API int32_t lh_client_release(lh_engine* engine, int64_t id, lh_error* error);
 
 /* Ends and forgets every request and empties the KV cache. */
-LH_API int32_t lh_engine_reset(lh_engine *engine, lh_error *error);
+LH_API int32_t lh_engine_reset(lh_engine* engine, lh_error* error);
 
 /* llama_memory_seq_pos_max of a sequence id: -1 when it holds no cells. */
-LH_API int32_t lh_engine_seq_pos_max(lh_engine *engine, int32_t seq_id);
+LH_API int32_t lh_engine_seq_pos_max(lh_engine* engine, int32_t seq_id);
 
 typedef struct lh_stats {
-  int64_t n_prefill;    /* prompt tokens decoded */
-  int64_t n_reused;     /* prompt tokens that came from a held prefix */
-  int64_t n_decode;     /* generated tokens decoded */
-  int64_t n_generated;  /* tokens sampled and kept */
-  int64_t n_batches;    /* llama_decode calls that succeeded */
+  int64_t n_prefill;   /* prompt tokens decoded */
+  int64_t n_reused;    /* prompt tokens that came from a held prefix */
+  int64_t n_decode;    /* generated tokens decoded */
+  int64_t n_generated; /* tokens sampled and kept */
+  int64_t n_batches;   /* llama_decode calls that succeeded */
   int64_t n_failed_decodes;
   int64_t n_pauses;
-  int64_t n_cells_max;  /* KV high-water mark, cells */
-  int64_t n_clients;    /* sum over batches of clients in the batch */
-  double t_prefill_s;   /* time in llama_decode, shared out by tokens */
+  int64_t n_cells_max; /* KV high-water mark, cells */
+  int64_t n_clients;   /* sum over batches of clients in the batch */
+  double t_prefill_s;  /* time in llama_decode, shared out by tokens */
   double t_decode_s;
   double t_sample_s;
 } lh_stats;
 
 /* Counts since the engine was made; a caller takes differences. */
-LH_API int32_t lh_engine_get_stats(lh_engine *engine, lh_stats *out, lh_error *error);
+LH_API int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error);
 
 #ifdef __cplusplus
 }

@@ -26,15 +26,15 @@ size_t SpecialTexts::match(std::string_view text) const {
 
 }  // namespace lh
 
-std::unique_ptr<lh_model> lh_model::load(const char* path, const lh_model_params& params) {
+std::unique_ptr<lh_model> lh_model::load(const char* path,
+                                         const lh_model_params& params) {
   lh::backend_init(false);
   llama_model_params native = llama_model_default_params();
   native.n_gpu_layers = params.n_gpu_layers;
-  native.load_mode = params.use_mlock != 0
-                         ? (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP_MLOCK
-                                                 : LLAMA_LOAD_MODE_MLOCK)
-                         : (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP
-                                                 : LLAMA_LOAD_MODE_NONE);
+  native.load_mode =
+      params.use_mlock != 0
+          ? (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MLOCK)
+          : (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE);
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;
   const lh::LogMark mark;
@@ -69,18 +69,19 @@ lh_model::lh_model(llama_model* model)
   if (suppressed != nullptr) suppressed_tokens_.assign(suppressed, suppressed + n);
 }
 
-std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text, bool add_special,
-                                        bool parse_special) const {
+std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
+                                        bool add_special, bool parse_special) const {
   if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) {
     throw Error(LH_MODEL_ERROR, "the model has no vocabulary: it takes token ids only");
   }
   // A token is at least one byte, but for the special ones at both ends.
   std::vector<int32_t> tokens(static_cast<size_t>(n_text) + 4);
   for (;;) {
-    const int32_t n = llama_tokenize(vocab_, text, n_text, tokens.data(),
-                                     static_cast<int32_t>(tokens.size()), add_special,
-                                     parse_special);
-    if (n == INT32_MIN) throw Error(LH_INVALID_ARGUMENT, "the text is too long to tokenize");
+    const int32_t n =
+        llama_tokenize(vocab_, text, n_text, tokens.data(),
+                       static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    if (n == INT32_MIN)
+      throw Error(LH_INVALID_ARGUMENT, "the text is too long to tokenize");
     tokens.resize(static_cast<size_t>(n < 0 ? -n : n));
     if (n >= 0) return tokens;
   }

@@ -23,7 +23,8 @@ class SpecialTexts {
 
  private:
   std::unordered_set<std::string> texts_;
-  std::array<bool, 256> starts_{};  // by first byte: nearly every byte of a text fails here
+  std::array<bool, 256>
+      starts_{};  // by first byte: nearly every byte of a text fails here
   size_t longest_ = 0;
 };
 

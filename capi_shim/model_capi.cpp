@@ -224,8 +224,8 @@ int32_t lh_tokenize_prompt(const lh_model* model, const char* text, int32_t n_te
   });
 }
 
-int32_t lh_mark_literals(const lh_model* model, const char* text, int32_t n_text, char* out,
-                         int32_t capacity, int32_t* n_out, lh_error* error) {
+int32_t lh_mark_literals(const lh_model* model, const char* text, int32_t n_text,
+                         char* out, int32_t capacity, int32_t* n_out, lh_error* error) {
   return guard(error, [&] {
     copy_out(lh::mark_literals(deref(model, "model"), view(text, n_text)), out, capacity,
              n_out);

@@ -71,8 +71,8 @@ PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
   tree.node_of.assign(n, -1);
   std::iota(tree.order.begin(), tree.order.end(), 0);
   std::stable_sort(tree.order.begin(), tree.order.end(), [&](int32_t a, int32_t b) {
-    return std::lexicographical_compare(prompts.begin(a), prompts.end(a), prompts.begin(b),
-                                        prompts.end(b));
+    return std::lexicographical_compare(prompts.begin(a), prompts.end(a),
+                                        prompts.begin(b), prompts.end(b));
   });
   std::vector<int32_t> common(n, 0);
   for (size_t i = 1; i < n; ++i) {
@@ -82,7 +82,8 @@ PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
   std::vector<int32_t> path;  // nodes around the current interval, outermost first
   std::vector<int32_t> node_last;
   for (const Interval& interval : find_intervals(common)) {
-    while (!path.empty() && node_last[static_cast<size_t>(path.back())] < interval.first) {
+    while (!path.empty() &&
+           node_last[static_cast<size_t>(path.back())] < interval.first) {
       path.pop_back();
     }
     const int32_t parent = path.empty() ? -1 : path.back();

@@ -16,7 +16,8 @@ struct PrefixTree {
 
 // Prompt i is tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]; see lh_prefix_tree.
 // Method: sort the prompts; the common prefixes of neighbours give the tree's inner nodes
-// (LCP intervals: Abouelhoda, Kurtz and Ohlebusch 2004, doi:10.1016/S1570-8667(03)00065-0).
+// (LCP intervals: Abouelhoda, Kurtz and Ohlebusch 2004,
+// doi:10.1016/S1570-8667(03)00065-0).
 PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
                              int32_t n_prompts, int32_t min_tokens);
 

@@ -14,10 +14,9 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 void require_number(const char* name, float value, float low, float high) {
   if (std::isfinite(value) && value >= low && value <= high) return;
-  throw Error(LH_INVALID_ARGUMENT, std::string(name) + " must be between " +
-                                       std::to_string(low) + " and " +
-                                       std::to_string(high) + ", not " +
-                                       std::to_string(value));
+  throw Error(LH_INVALID_ARGUMENT,
+              std::string(name) + " must be between " + std::to_string(low) + " and " +
+                  std::to_string(high) + ", not " + std::to_string(value));
 }
 
 void check(const lh_model& model, const lh_sampling_params& p) {
@@ -59,8 +58,8 @@ void check(const lh_model& model, const lh_sampling_params& p) {
 }
 
 bool has_penalty(const lh_sampling_params& p) {
-  return p.repeat_last_n != 0 &&
-         (p.penalty_repeat != 1.0F || p.penalty_freq != 0.0F || p.penalty_present != 0.0F);
+  return p.repeat_last_n != 0 && (p.penalty_repeat != 1.0F || p.penalty_freq != 0.0F ||
+                                  p.penalty_present != 0.0F);
 }
 
 SamplerPtr clone(const SamplerPtr& sampler) {
@@ -175,11 +174,11 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
   chain_.reset(llama_sampler_chain_init(chain_params));
   if (p.mirostat != 0) {
     add_chain(llama_sampler_init_temp(p.temperature));
-    add_chain(p.mirostat == 1
-                  ? llama_sampler_init_mirostat(model.n_vocab(), seed_, p.mirostat_tau,
-                                                p.mirostat_eta, 100)
-                  : llama_sampler_init_mirostat_v2(seed_, p.mirostat_tau,
-                                                   p.mirostat_eta));
+    add_chain(
+        p.mirostat == 1
+            ? llama_sampler_init_mirostat(model.n_vocab(), seed_, p.mirostat_tau,
+                                          p.mirostat_eta, 100)
+            : llama_sampler_init_mirostat_v2(seed_, p.mirostat_tau, p.mirostat_eta));
     return;
   }
   constexpr size_t kMinKeep = 1;
@@ -223,7 +222,8 @@ void Sampler::fill(const float* logits, std::vector<llama_token_data>& scratch) 
 
 // The k largest logits, largest first: one pass with a heap whose root is the smallest
 // kept, so that nearly every token costs one comparison.
-void Sampler::fill_top_k(const float* logits, std::vector<llama_token_data>& scratch) const {
+void Sampler::fill_top_k(const float* logits,
+                         std::vector<llama_token_data>& scratch) const {
   const auto larger = [](const llama_token_data& a, const llama_token_data& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   };
@@ -257,9 +257,9 @@ int32_t Sampler::pick(const float* logits, bool with_grammar,
   if (dry_) llama_sampler_apply(dry_.get(), &candidates);
 
   // Forbidden tokens must not reach the chain: typical-p and XTC count what is there.
-  const auto* end = std::remove_if(
-      candidates.data, candidates.data + candidates.size,
-      [](const llama_token_data& c) { return c.logit == kMinusInfinity; });
+  const auto* end =
+      std::remove_if(candidates.data, candidates.data + candidates.size,
+                     [](const llama_token_data& c) { return c.logit == kMinusInfinity; });
   candidates.size = static_cast<size_t>(end - candidates.data);
   if (candidates.size == 0) return kNothingLeft;
   // Nothing to draw; mirostat would divide by zero.

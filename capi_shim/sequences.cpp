@@ -6,8 +6,8 @@
 
 namespace lh {
 
-Positions::Positions(const LlamaApi& api, llama_context* ctx, int32_t n_seq_max)
-    : api_(api), ctx_(ctx), next_(static_cast<size_t>(n_seq_max), -1) {}
+Positions::Positions(llama_memory_t memory, int32_t n_seq_max)
+    : memory_(memory), next_(static_cast<size_t>(n_seq_max), -1) {}
 
 int32_t Positions::get_unlocked(int32_t seq_id) const {
   const int32_t next = next_.at(static_cast<size_t>(seq_id));
@@ -40,14 +40,14 @@ void Positions::clear(int32_t seq_id) {
 }
 
 void Positions::clear_unlocked(int32_t seq_id) {
-  api_.memory_seq_rm(ctx_, seq_id, -1, -1);
+  llama_memory_seq_rm(memory_, seq_id, -1, -1);
   next_.at(static_cast<size_t>(seq_id)) = -1;
 }
 
 bool Positions::rewind(int32_t seq_id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const int32_t next = get_unlocked(seq_id);
-  if (next > 0 && api_.memory_seq_rm(ctx_, seq_id, next, -1)) return true;
+  if (next > 0 && llama_memory_seq_rm(memory_, seq_id, next, -1)) return true;
   clear_unlocked(seq_id);
   return next == 0;
 }
@@ -55,7 +55,7 @@ bool Positions::rewind(int32_t seq_id) {
 void Positions::verify(int32_t seq_id) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const int32_t next = get_unlocked(seq_id);
-  const int32_t found = api_.memory_seq_pos_max(ctx_, seq_id) + 1;
+  const int32_t found = llama_memory_seq_pos_max(memory_, seq_id) + 1;
   if (found != next) {
     throw Error(LH_INTERNAL, "sequence " + std::to_string(seq_id) +
                                  " is recorded at position " + std::to_string(next) +

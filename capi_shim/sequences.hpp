@@ -5,15 +5,15 @@
 #include <mutex>
 #include <vector>
 
-#include "llama_api.hpp"
+#include "llama.h"
 
 namespace lh {
 
-// Next position of every sequence, the one record that prefill, decode and fallback share.
-// A sequence without a record has no cells in the cache.
+// Next position of every sequence, the one record that prefill, decode and fallback
+// share. A sequence without a record has no cells in the cache.
 class Positions {
  public:
-  Positions(const LlamaApi& api, llama_context* ctx, int32_t n_seq_max);
+  Positions(llama_memory_t memory, int32_t n_seq_max);
 
   bool has(int32_t seq_id) const;
   // Next position to decode at; 0 without a record.
@@ -33,8 +33,7 @@ class Positions {
   int32_t get_unlocked(int32_t seq_id) const;
   void clear_unlocked(int32_t seq_id);
 
-  const LlamaApi& api_;
-  llama_context* ctx_;
+  llama_memory_t memory_;
   mutable std::mutex mutex_;
   std::vector<int32_t> next_;  // -1: no record
 };

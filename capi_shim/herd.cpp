@@ -1,0 +1,292 @@
+#include "herd.hpp"
+
+#include <algorithm>
+
+#include "guard.hpp"
+#include "seed.hpp"
+
+namespace lh {
+namespace {
+
+// Shorter prefixes cost more in bookkeeping and batches than they save.
+constexpr int32_t kMinPrefixTokens = 16;
+// Cells that must stay free besides a prompt's own, so that it can start to answer.
+constexpr int32_t kHeadroom = 16;
+
+PrefixTree build_tree(const std::vector<HerdPrompt>& prompts) {
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> offsets = {0};
+  for (const HerdPrompt& prompt : prompts) {
+    tokens.insert(tokens.end(), prompt.tokens.begin(), prompt.tokens.end());
+    offsets.push_back(static_cast<int64_t>(tokens.size()));
+  }
+  return build_prefix_tree(tokens.data(), offsets.data(),
+                           static_cast<int32_t>(prompts.size()), kMinPrefixTokens);
+}
+
+}  // namespace
+
+Herd::Herd(lh_engine& engine, std::vector<HerdPrompt> prompts,
+           const HerdSettings& settings)
+    : engine_(engine),
+      prompts_(std::move(prompts)),
+      settings_(settings),
+      tree_(build_tree(prompts_)),
+      results_(prompts_.size()),
+      bad_prefix_(tree_.node_length.size(), false) {
+  for (HerdResult& result : results_) result.text = "cancelled";
+}
+
+bool Herd::run() {
+  engine_.reset();
+  while (!aborted_ &&
+         (next_ < tree_.order.size() || !running_.empty() || !paused_.empty())) {
+    resume_paused();
+    admit();
+    if (!running_.empty()) step();
+  }
+  engine_.reset();
+  return !aborted_;
+}
+
+int32_t Herd::n_running_prompts() const {
+  return static_cast<int32_t>(std::count_if(
+      running_.begin(), running_.end(), [this](int64_t id) { return !is_prefix(id); }));
+}
+
+// ---- admission ----------------------------------------------------------------------
+
+void Herd::admit() {
+  while (paused_.empty() && next_ < tree_.order.size() &&
+         n_running_prompts() < settings_.n_slots) {
+    const int32_t prompt = tree_.order[next_];
+    const std::string problem = why_impossible(prompt);
+    if (!problem.empty()) {
+      results_[static_cast<size_t>(prompt)].text = problem;
+      ++next_;
+      continue;
+    }
+    if (!prepare_prefixes(prompt) || !fits(n_own_tokens(prompt)) ||
+        !submit_prompt(prompt)) {
+      return;
+    }
+    ++next_;
+  }
+  if (next_ == tree_.order.size()) release_prefixes(0);
+}
+
+std::string Herd::why_impossible(int32_t prompt) const {
+  const HerdPrompt& p = prompts_[static_cast<size_t>(prompt)];
+  if (!p.error.empty()) return p.error;
+  if (p.tokens.empty()) return "the prompt is empty: it has no tokens";
+  const int64_t n_prompt = static_cast<int64_t>(p.tokens.size());
+  const int64_t n_ctx = engine_.info().n_ctx_seq;
+  if (n_prompt + settings_.max_tokens <= n_ctx) return "";
+  return "the prompt has " + std::to_string(n_prompt) +
+         " tokens; with max_tokens = " + std::to_string(settings_.max_tokens) +
+         " it needs " + std::to_string(n_prompt + settings_.max_tokens) +
+         " KV cells, but n_ctx is " + std::to_string(n_ctx);
+}
+
+std::vector<int32_t> Herd::wanted_prefixes(int32_t prompt) const {
+  std::vector<int32_t> wanted;
+  for (int32_t node = tree_.node_of[static_cast<size_t>(prompt)]; node >= 0;
+       node = tree_.node_parent[static_cast<size_t>(node)]) {
+    wanted.push_back(node);
+  }
+  std::reverse(wanted.begin(), wanted.end());
+  const auto bad = std::find_if(wanted.begin(), wanted.end(), [this](int32_t node) {
+    return bad_prefix_[static_cast<size_t>(node)];
+  });
+  wanted.erase(bad, wanted.end());
+  const auto most = static_cast<size_t>(settings_.n_hold_max);
+  if (wanted.size() > most) wanted.resize(most);
+  return wanted;
+}
+
+// Brings the prefixes of a prompt into the engine, one at a time, each forked from the
+// one around it. Depth-first order keeps those of the prompts to come. True: all are
+// held.
+bool Herd::prepare_prefixes(int32_t prompt) {
+  const std::vector<int32_t> wanted = wanted_prefixes(prompt);
+  const auto ends =
+      std::mismatch(path_.begin(), path_.end(), wanted.begin(), wanted.end());
+  release_prefixes(static_cast<size_t>(ends.first - path_.begin()));
+  if (!path_.empty() && engine_.get(prefix_id(path_.back())).state != LH_STATE_HELD) {
+    return false;
+  }
+  if (path_.size() == wanted.size()) return true;
+  submit_prefix(wanted[path_.size()]);
+  return false;
+}
+
+void Herd::release_prefixes(size_t keep) {
+  while (path_.size() > keep) {
+    const int64_t id = prefix_id(path_.back());
+    engine_.release(id);
+    running_.erase(std::remove(running_.begin(), running_.end(), id), running_.end());
+    path_.pop_back();
+  }
+}
+
+void Herd::submit_prefix(int32_t node) {
+  const auto i = static_cast<size_t>(node);
+  lh_request request{};
+  request.id = prefix_id(node);
+  request.tokens = prompts_[static_cast<size_t>(tree_.node_prompt[i])].tokens.data();
+  request.n_tokens = tree_.node_length[i];
+  request.fork_from = path_.empty() ? -1 : prefix_id(path_.back());
+  engine_.submit(request);
+  path_.push_back(node);
+  running_.push_back(request.id);
+}
+
+// Room for this many cells, after those of the prompts being computed? Optimistic: what
+// the answers will need is not reserved. If cells run out, the newest client is paused.
+bool Herd::fits(int64_t n_cells) {
+  if (running_.empty()) return true;
+  for (const int64_t id : running_) n_cells += engine_.get(id).n_pending;
+  const lh_engine_info info = engine_.info();
+  // Without a common pool each sequence has its own room, and why_impossible looked at
+  // it.
+  return info.kv_unified == 0 || info.n_cells_used + n_cells + kHeadroom <= info.n_ctx;
+}
+
+int64_t Herd::n_own_tokens(int32_t prompt) const {
+  const auto n =
+      static_cast<int64_t>(prompts_[static_cast<size_t>(prompt)].tokens.size());
+  return path_.empty() ? n : n - tree_.node_length[static_cast<size_t>(path_.back())];
+}
+
+bool Herd::submit_prompt(int32_t prompt) {
+  const auto i = static_cast<size_t>(prompt);
+  lh_sampling_params sampling = settings_.sampling;
+  sampling.seed = derive_seed(settings_.sampling.seed, static_cast<uint64_t>(prompt));
+  lh_request request{};
+  request.id = prompt;
+  request.tokens = prompts_[i].tokens.data();
+  request.n_tokens = static_cast<int32_t>(prompts_[i].tokens.size());
+  request.max_tokens = settings_.max_tokens;
+  request.fork_from = path_.empty() ? -1 : prefix_id(path_.back());
+  request.sampling = &sampling;
+  try {
+    engine_.submit(request);
+    running_.push_back(request.id);
+  } catch (const Error& e) {
+    if (e.code() == LH_NO_SPACE) return false;
+    results_[i].text = e.what();
+  }
+  return true;
+}
+
+// ---- steps --------------------------------------------------------------------------
+
+void Herd::step() {
+  lh_run_result result{};
+  std::string message;
+  const lh_status status = run_engine(nullptr, result, message);
+  if (status == LH_ABORTED) {
+    aborted_ = true;
+  } else if (status == LH_DECODE_ERROR && result.decode_code == 1) {
+    make_room(message);
+  } else if (status == LH_DECODE_ERROR) {
+    ++n_fallbacks_;
+    isolate(running_, message);
+  }
+}
+
+// Without ids: all clients, until one ends. With ids: those, one step.
+lh_status Herd::run_engine(const std::vector<int64_t>* ids, lh_run_result& result,
+                           std::string& message) {
+  lh_run_params params{};
+  if (ids != nullptr) {
+    params.ids = ids->data();
+    params.n_ids = static_cast<int32_t>(ids->size());
+    params.max_steps = 1;
+  }
+  std::vector<int64_t> events;
+  const lh_status status = engine_.run(params, events, result, message);
+  for (const int64_t id : events) collect(id);
+  return status;
+}
+
+void Herd::collect(int64_t id) {
+  running_.erase(std::remove(running_.begin(), running_.end(), id), running_.end());
+  const lh_client_info client = engine_.get(id);
+  const bool failed = client.state == LH_STATE_FAILED;
+  if (is_prefix(id)) {
+    if (!failed) return;  // held: it stays
+    const auto node = static_cast<size_t>(id - n_prompts());
+    bad_prefix_[node] = true;
+    const auto place = std::find(path_.begin(), path_.end(), static_cast<int32_t>(node));
+    release_prefixes(static_cast<size_t>(place - path_.begin()));
+    return;
+  }
+  HerdResult& result = results_[static_cast<size_t>(id)];
+  result.failed = failed;
+  // A model may generate NUL, so the text is taken by its size.
+  result.text = failed ? std::string(client.message)
+                       : std::string(client.text, static_cast<size_t>(client.n_text));
+  engine_.release(id);
+}
+
+void Herd::fail(int64_t id, const std::string& message) {
+  engine_.end(id, LH_FINISH_ERROR, message.c_str());
+  collect(id);
+}
+
+// The batch of these clients was refused: decode them by halves until the guilty one is
+// alone. Each half that works makes its step, so nothing is lost.
+void Herd::isolate(const std::vector<int64_t>& ids, const std::string& message) {
+  if (ids.size() == 1) {
+    fail(ids[0], message);
+    return;
+  }
+  const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
+  for (const auto& half : {std::vector<int64_t>(ids.begin(), middle),
+                           std::vector<int64_t>(middle, ids.end())}) {
+    lh_run_result result{};
+    std::string why;
+    const lh_status status = run_engine(&half, result, why);
+    if (status == LH_ABORTED) aborted_ = true;
+    if (aborted_) return;
+    if (status == LH_DECODE_ERROR && result.decode_code != 1) isolate(half, why);
+  }
+}
+
+// KV cells ran out: the newest client waits, its cells saved. The oldest always goes on.
+void Herd::make_room(const std::string& message) {
+  if (running_.size() > 1) {
+    engine_.pause(running_.back());
+    paused_.push_front(running_.back());
+    running_.pop_back();
+  } else if (!is_prefix(running_[0]) && !path_.empty()) {
+    release_prefixes(0);
+  } else {
+    fail(running_[0], message);
+  }
+}
+
+void Herd::resume_paused() {
+  while (!paused_.empty()) {
+    const int64_t id = paused_.front();
+    const lh_client_info client = engine_.get(id);
+    if (!fits(client.n_cells + client.n_pending)) return;
+    try {
+      engine_.resume(id);
+      running_.push_back(id);
+    } catch (const Error& e) {
+      if (e.code() != LH_NO_SPACE) throw;
+      if (!running_.empty()) return;
+      if (path_.empty()) {
+        fail(id, e.what());
+      } else {
+        release_prefixes(0);
+        continue;
+      }
+    }
+    paused_.pop_front();
+  }
+}
+
+}  // namespace lh

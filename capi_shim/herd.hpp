@@ -1,0 +1,82 @@
+// A compact driver for C: runs a whole set of prompts through an engine. (Python has its
+// own, python_core's scheduler, with more policy on the same engine; see docs/decisions.)
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+#include "prefix_tree.hpp"
+
+namespace lh {
+
+struct HerdPrompt {
+  std::vector<int32_t> tokens;
+  std::string error;  // set if the text could not be tokenized; the prompt then fails
+};
+
+struct HerdSettings {
+  lh_sampling_params sampling;
+  int32_t max_tokens;
+  int32_t n_slots;     // prompts that run at once
+  int32_t n_hold_max;  // sequences for shared prefixes, on top of the slots
+};
+
+struct HerdResult {
+  bool failed = true;
+  std::string text;  // the answer, or why there is none
+};
+
+class Herd {
+ public:
+  Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, const HerdSettings& settings);
+
+  // Answers every prompt. Returns false if lh_engine::abort ended it; what had finished
+  // is kept. The engine is empty afterwards in any case.
+  bool run();
+
+  const std::vector<HerdResult>& results() const { return results_; }
+  int32_t n_fallbacks() const { return n_fallbacks_; }
+
+ private:
+  bool is_prefix(int64_t id) const { return id >= n_prompts(); }
+  int64_t n_prompts() const { return static_cast<int64_t>(prompts_.size()); }
+  int64_t prefix_id(int32_t node) const { return n_prompts() + node; }
+  int32_t n_running_prompts() const;
+
+  void admit();
+  bool prepare_prefixes(int32_t prompt);
+  std::vector<int32_t> wanted_prefixes(int32_t prompt) const;
+  std::string why_impossible(int32_t prompt) const;
+  bool fits(int64_t n_cells);
+  int64_t n_own_tokens(int32_t prompt) const;
+  bool submit_prompt(int32_t prompt);
+  void submit_prefix(int32_t node);
+  void release_prefixes(size_t keep);
+
+  void step();
+  lh_status run_engine(const std::vector<int64_t>* ids, lh_run_result& result,
+                       std::string& message);
+  void collect(int64_t id);
+  void isolate(const std::vector<int64_t>& ids, const std::string& message);
+  void make_room(const std::string& message);
+  void resume_paused();
+  void fail(int64_t id, const std::string& message);
+
+  lh_engine& engine_;
+  std::vector<HerdPrompt> prompts_;
+  HerdSettings settings_;
+  PrefixTree tree_;
+  std::vector<HerdResult> results_;
+  std::vector<bool> bad_prefix_;  // could not be computed: its prompts go alone
+  std::vector<int32_t> path_;     // prefixes in the engine, outermost first
+  std::vector<int64_t> running_;  // ids, in the order of admission
+  std::deque<int64_t> paused_;    // ids, oldest first; all newer than the running ones
+  size_t next_ = 0;               // place in tree_.order
+  int32_t n_fallbacks_ = 0;
+  bool aborted_ = false;
+};
+
+}  // namespace lh

@@ -1,0 +1,455 @@
+// The newrllama_* C API: one call for a whole set of prompts.
+#include "newrllama_capi.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+#include "guard.hpp"
+#include "herd.hpp"
+#include "log.hpp"
+#include "model.hpp"
+#include "prompt.hpp"
+
+using lh::deref;
+
+struct newrllama_model {
+  std::unique_ptr<lh_model> model;
+};
+
+struct newrllama_context {
+  const lh_model* model;
+  lh_engine_params params;
+  int32_t n_slots;
+  std::atomic<bool> abort_flag{false};
+  std::mutex mutex;  // one call at a time; guards what follows
+  std::unique_ptr<lh_engine> engine;
+  std::string stats_line;
+};
+
+namespace {
+
+constexpr int32_t kMostHeld = 4;  // sequences for shared prefixes
+
+newrllama_error_code code_of(int32_t status) {
+  switch (status) {
+    case LH_OK:
+      return NEWRLLAMA_SUCCESS;
+    case LH_INVALID_ARGUMENT:
+      return NEWRLLAMA_INVALID_ARGUMENT;
+    case LH_MODEL_ERROR:
+      return NEWRLLAMA_MODEL_ERROR;
+    case LH_CONTEXT_ERROR:
+      return NEWRLLAMA_CONTEXT_ERROR;
+    case LH_ABORTED:
+      return NEWRLLAMA_ABORTED;
+    default:
+      return NEWRLLAMA_ERROR;
+  }
+}
+
+// lh::guard with this API's way to hand out messages.
+template <class Body>
+newrllama_error_code guarded(const char** error_message, Body&& body) noexcept {
+  thread_local lh_error error;
+  const int32_t status = lh::guard(&error, std::forward<Body>(body));
+  if (error_message != nullptr) {
+    *error_message = status == LH_OK ? nullptr : error.message;
+  }
+  return code_of(status);
+}
+
+template <class T, class Body>
+T value_or(T fallback, Body&& body) noexcept {
+  T value = fallback;
+  return lh::guard(nullptr, [&] { value = body(); }) == LH_OK ? value : fallback;
+}
+
+// What C callers free: the one place where memory leaves C++'s hands.
+template <class T>
+std::unique_ptr<T, decltype(&std::free)> allocate(size_t n) {
+  std::unique_ptr<T, decltype(&std::free)> memory(
+      static_cast<T*>(std::calloc(n > 0 ? n : 1, sizeof(T))), &std::free);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+char* copy_string(const std::string& text) {
+  auto copy = allocate<char>(text.size() + 1);
+  std::memcpy(copy.get(), text.c_str(), text.size() + 1);
+  return copy.release();
+}
+
+// Texts in an array, freed together if the array cannot be completed.
+char** copy_strings(const std::vector<std::string>& texts) {
+  std::vector<std::unique_ptr<char, decltype(&std::free)>> copies;
+  for (const std::string& text : texts)
+    copies.emplace_back(copy_string(text), &std::free);
+  auto array = allocate<char*>(texts.size());
+  for (size_t i = 0; i < copies.size(); ++i) array.get()[i] = copies[i].release();
+  return array.release();
+}
+
+const lh_model& model_of(newrllama_model_handle handle) {
+  return *deref(handle, "model").model;
+}
+
+lh::HerdSettings settings_of(const newrllama_context& ctx,
+                             const newrllama_parallel_params& params) {
+  lh::require_range("max_tokens", params.max_tokens, 1, INT32_MAX);
+  lh::HerdSettings settings{};
+  lh_sampling_default_params(&settings.sampling);
+  settings.sampling.top_k = params.top_k;
+  settings.sampling.top_p = params.top_p;
+  settings.sampling.temperature = params.temperature;
+  settings.sampling.repeat_last_n = params.repeat_last_n;
+  settings.sampling.penalty_repeat = params.penalty_repeat;
+  settings.sampling.seed =
+      params.seed < 0 ? std::random_device{}() : static_cast<uint32_t>(params.seed);
+  settings.max_tokens = params.max_tokens;
+  settings.n_slots = ctx.n_slots;
+  settings.n_hold_max = kMostHeld;
+  return settings;
+}
+
+std::string format_stats(const lh_stats& before, const lh_stats& after, size_t n_prompts,
+                         int32_t n_failed, int32_t n_fallbacks, uint32_t seed) {
+  const auto rate = [](int64_t n, double seconds) {
+    return seconds > 0 ? static_cast<double>(n) / seconds : 0.0;
+  };
+  const int64_t n_prefill = after.n_prefill - before.n_prefill;
+  const int64_t n_decode = after.n_decode - before.n_decode;
+  const int64_t n_batches = after.n_batches - before.n_batches;
+  char line[512];
+  std::snprintf(line, sizeof(line),
+                "llamaherd: %zu prompts, %d failed; tokens: %" PRId64
+                " prompt decoded, %" PRId64 " reused, %" PRId64
+                " generated; %.1f prompt tokens/s, %.1f generated tokens/s; %" PRId64
+                " batches, %.1f clients each; KV high-water %" PRId64
+                " cells; %d fallbacks, %" PRId64 " pauses; seed %" PRIu32,
+                n_prompts, n_failed, n_prefill, after.n_reused - before.n_reused,
+                after.n_generated - before.n_generated,
+                rate(n_prefill, after.t_prefill_s - before.t_prefill_s),
+                rate(n_decode, after.t_decode_s - before.t_decode_s), n_batches,
+                n_batches > 0 ? static_cast<double>(after.n_clients - before.n_clients) /
+                                    static_cast<double>(n_batches)
+                              : 0.0,
+                after.n_cells_max, n_fallbacks, after.n_pauses - before.n_pauses, seed);
+  return line;
+}
+
+// The KV layout is chosen by the prompts: one stream per sequence where each has room for
+// its share of n_ctx, because attention is cheaper then and a text does not depend on its
+// neighbours; else one pool, of which a prompt may use all.
+void prepare_engine(newrllama_context& ctx, const std::vector<lh::HerdPrompt>& prompts,
+                    int32_t max_tokens) {
+  const int64_t share = ctx.params.n_ctx / ctx.params.n_seq_max;
+  bool pool = false;
+  for (const lh::HerdPrompt& prompt : prompts) {
+    const int64_t need = static_cast<int64_t>(prompt.tokens.size()) + max_tokens;
+    // One that fits nowhere will fail by itself; it is no reason for a pool.
+    pool = pool || (need > share && need <= ctx.params.n_ctx);
+  }
+  if (ctx.engine && (ctx.params.kv_unified != 0) == pool) return;
+  ctx.params.kv_unified = pool ? 1 : 0;
+  ctx.engine.reset();
+  ctx.engine = std::make_unique<lh_engine>(*ctx.model, ctx.params, &ctx.abort_flag);
+}
+
+// Runs the prompts; returns false after newrllama_abort.
+bool run_herd(newrllama_context& ctx, std::vector<lh::HerdPrompt> prompts,
+              const newrllama_parallel_params& params,
+              std::vector<lh::HerdResult>& results) {
+  const lh::HerdSettings settings = settings_of(ctx, params);
+  const std::lock_guard<std::mutex> lock(ctx.mutex);
+  ctx.abort_flag = false;
+  prepare_engine(ctx, prompts, params.max_tokens);
+  const lh_stats before = ctx.engine->stats();
+  lh::Herd herd(*ctx.engine, std::move(prompts), settings);
+  const bool complete = herd.run();
+  results = herd.results();
+  int32_t n_failed = 0;
+  for (const lh::HerdResult& result : results) n_failed += result.failed ? 1 : 0;
+  ctx.stats_line = format_stats(before, ctx.engine->stats(), results.size(), n_failed,
+                                herd.n_fallbacks(), settings.sampling.seed);
+  if (lh::debug_level() >= 1) std::fprintf(stderr, "%s\n", ctx.stats_line.c_str());
+  return complete;
+}
+
+lh::Error aborted() { return {LH_ABORTED, "the call was ended by newrllama_abort"}; }
+
+}  // namespace
+
+// ---- life -----------------------------------------------------------------------------
+
+newrllama_error_code newrllama_backend_init(const char** error_message) {
+  return guarded(error_message, [] { lh::backend_init(false); });
+}
+
+void newrllama_backend_free(void) {
+  lh::guard(nullptr, [] { lh::backend_free(); });
+}
+
+newrllama_error_code newrllama_model_load(const char* model_path, int n_gpu_layers,
+                                          bool use_mmap, bool use_mlock,
+                                          newrllama_model_handle* model_out,
+                                          const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(model_out, "model_out") = nullptr;
+    lh_model_params params{};
+    params.n_gpu_layers = n_gpu_layers;
+    params.use_mmap = use_mmap ? 1 : 0;
+    params.use_mlock = use_mlock ? 1 : 0;
+    auto handle = std::make_unique<newrllama_model>();
+    handle->model = lh_model::load(&deref(model_path, "model_path"), params);
+    *model_out = handle.release();
+  });
+}
+
+void newrllama_model_free(newrllama_model_handle model) {
+  std::unique_ptr<newrllama_model>{model};
+}
+
+newrllama_error_code newrllama_context_create(newrllama_model_handle model, int n_ctx,
+                                              int n_threads, int n_seq_max,
+                                              newrllama_context_handle* context_out,
+                                              const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(context_out, "context_out") = nullptr;
+    const auto limit = static_cast<int32_t>(llama_max_parallel_sequences());
+    lh::require_range("n_seq_max", n_seq_max, 1, limit - kMostHeld);
+    auto ctx = std::make_unique<newrllama_context>();
+    ctx->model = &model_of(model);
+    ctx->n_slots = n_seq_max;
+    lh_engine_default_params(&ctx->params);
+    ctx->params.n_ctx = n_ctx;
+    ctx->params.n_threads = n_threads;
+    ctx->params.n_seq_max = n_seq_max + kMostHeld;
+    // Made now, so that what is wrong with the arguments is said now.
+    prepare_engine(*ctx, {}, 0);
+    *context_out = ctx.release();
+  });
+}
+
+void newrllama_context_free(newrllama_context_handle context) {
+  std::unique_ptr<newrllama_context>{context};
+}
+
+// ---- text -----------------------------------------------------------------------------
+
+newrllama_error_code newrllama_tokenize(newrllama_model_handle model, const char* text,
+                                        bool add_special, int32_t** tokens_out,
+                                        size_t* n_tokens_out,
+                                        const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(tokens_out, "tokens_out") = nullptr;
+    deref(n_tokens_out, "n_tokens_out") = 0;
+    const size_t size = std::strlen(&deref(text, "text"));
+    lh::require_range("size of the text in bytes", static_cast<int64_t>(size), 0,
+                      INT32_MAX - 8);
+    const auto tokens =
+        model_of(model).tokenize(text, static_cast<int32_t>(size), add_special, false);
+    auto copy = allocate<int32_t>(tokens.size());
+    std::copy(tokens.begin(), tokens.end(), copy.get());
+    *tokens_out = copy.release();
+    *n_tokens_out = tokens.size();
+  });
+}
+
+newrllama_error_code newrllama_detokenize(newrllama_model_handle model,
+                                          const int32_t* tokens, size_t n_tokens,
+                                          char** text_out, const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(text_out, "text_out") = nullptr;
+    lh::require_range("n_tokens", static_cast<int64_t>(n_tokens), 0, INT32_MAX / 16);
+    if (n_tokens > 0) deref(tokens, "tokens");
+    *text_out = copy_string(
+        model_of(model).detokenize(tokens, static_cast<int32_t>(n_tokens), false, false));
+  });
+}
+
+newrllama_error_code newrllama_apply_chat_template(
+    newrllama_model_handle model, const char* tmpl,
+    const struct newrllama_chat_message* messages, size_t n_messages, bool add_assistant,
+    char** text_out, const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(text_out, "text_out") = nullptr;
+    const lh_model& loaded = model_of(model);
+    lh::require_range("n_messages", static_cast<int64_t>(n_messages), 1, INT32_MAX);
+    deref(messages, "messages");
+    if (tmpl == nullptr) tmpl = llama_model_chat_template(loaded.get(), nullptr);
+    lh::require(tmpl != nullptr, "the model has no chat template: give one as tmpl");
+    std::vector<std::string> contents;
+    std::vector<llama_chat_message> chat;
+    size_t size = 256;
+    for (size_t i = 0; i < n_messages; ++i) {
+      contents.push_back(
+          lh::mark_literals(loaded, &deref(messages[i].content, "content")));
+      size += contents.back().size() + std::strlen(&deref(messages[i].role, "role")) + 64;
+    }
+    for (size_t i = 0; i < n_messages; ++i) {
+      chat.push_back({messages[i].role, contents[i].c_str()});
+    }
+    std::string text(size, '\0');
+    for (;;) {
+      const int32_t n =
+          llama_chat_apply_template(tmpl, chat.data(), chat.size(), add_assistant,
+                                    text.data(), static_cast<int32_t>(text.size()));
+      lh::require(n >= 0, "llama_chat_apply_template does not know this chat template");
+      const bool fits = static_cast<size_t>(n) <= text.size();
+      text.resize(static_cast<size_t>(n));
+      if (fits) break;
+    }
+    *text_out = copy_string(text);
+  });
+}
+
+void newrllama_free_string(char* text) { std::free(text); }
+void newrllama_free_tokens(int32_t* tokens) { std::free(tokens); }
+
+void newrllama_free_string_array(char** texts, int n_texts) {
+  if (texts == nullptr) return;
+  for (int i = 0; i < n_texts; ++i) std::free(texts[i]);
+  std::free(texts);
+}
+
+// ---- generation -----------------------------------------------------------------------
+
+newrllama_error_code newrllama_generate(newrllama_context_handle ctx,
+                                        const int32_t* tokens, size_t n_tokens,
+                                        const struct newrllama_parallel_params* params,
+                                        char** text_out, const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(text_out, "text_out") = nullptr;
+    lh::require_range("n_tokens", static_cast<int64_t>(n_tokens), 1, INT32_MAX);
+    lh::HerdPrompt prompt;
+    prompt.tokens.assign(&deref(tokens, "tokens"), tokens + n_tokens);
+    std::vector<lh::HerdResult> results;
+    if (!run_herd(deref(ctx, "ctx"), {prompt}, deref(params, "params"), results)) {
+      throw aborted();
+    }
+    if (results[0].failed) throw lh::Error(LH_DECODE_ERROR, results[0].text);
+    *text_out = copy_string(results[0].text);
+  });
+}
+
+newrllama_error_code newrllama_generate_parallel(
+    newrllama_context_handle ctx, const char** prompts, int n_prompts,
+    const struct newrllama_parallel_params* params, char*** results_out,
+    const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(results_out, "results_out") = nullptr;
+    newrllama_context& context = deref(ctx, "ctx");
+    lh::require_range("n_prompts", n_prompts, 1, INT32_MAX);
+    deref(prompts, "prompts");
+    std::vector<lh::HerdPrompt> herd_prompts(static_cast<size_t>(n_prompts));
+    for (size_t i = 0; i < herd_prompts.size(); ++i) {
+      try {
+        herd_prompts[i].tokens =
+            lh::tokenize_prompt(*context.model, &deref(prompts[i], "the prompt"), -1);
+      } catch (const lh::Error& e) {
+        herd_prompts[i].error = e.what();
+      }
+    }
+    std::vector<lh::HerdResult> results;
+    const bool complete =
+        run_herd(context, std::move(herd_prompts), deref(params, "params"), results);
+    std::vector<std::string> texts;
+    for (const lh::HerdResult& result : results) {
+      texts.push_back(result.failed ? "[ERROR] " + result.text : result.text);
+    }
+    *results_out = copy_strings(texts);
+    if (!complete) throw aborted();
+  });
+}
+
+void newrllama_abort(newrllama_context_handle ctx) {
+  lh::guard(nullptr, [&] { deref(ctx, "ctx").abort_flag = true; });
+}
+
+newrllama_error_code newrllama_stats(newrllama_context_handle ctx, char** text_out,
+                                     const char** error_message) {
+  return guarded(error_message, [&] {
+    deref(text_out, "text_out") = nullptr;
+    const std::lock_guard<std::mutex> lock(deref(ctx, "ctx").mutex);
+    *text_out = copy_string(ctx->stats_line);
+  });
+}
+
+// ---- vocabulary -----------------------------------------------------------------------
+
+const char* newrllama_token_get_text(newrllama_model_handle model, int32_t token) {
+  return value_or<const char*>(nullptr,
+                               [&] { return lh_token_text(&model_of(model), token); });
+}
+
+float newrllama_token_get_score(newrllama_model_handle model, int32_t token) {
+  return value_or(0.0F, [&] { return lh_token_score(&model_of(model), token); });
+}
+
+int newrllama_token_get_attr(newrllama_model_handle model, int32_t token) {
+  return value_or(0, [&] { return std::max(0, lh_token_attr(&model_of(model), token)); });
+}
+
+bool newrllama_token_is_eog(newrllama_model_handle model, int32_t token) {
+  return value_or(false, [&] { return lh_token_is_eog(&model_of(model), token) != 0; });
+}
+
+bool newrllama_token_is_control(newrllama_model_handle model, int32_t token) {
+  return value_or(false,
+                  [&] { return lh_token_is_control(&model_of(model), token) != 0; });
+}
+
+namespace {
+
+int32_t special_token(newrllama_model_handle model,
+                      llama_token (*get)(const llama_vocab*)) {
+  return value_or<int32_t>(-1, [&] { return get(model_of(model).vocab()); });
+}
+
+}  // namespace
+
+int32_t newrllama_token_bos(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_bos);
+}
+int32_t newrllama_token_eos(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_eos);
+}
+int32_t newrllama_token_sep(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_sep);
+}
+int32_t newrllama_token_nl(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_nl);
+}
+int32_t newrllama_token_pad(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_pad);
+}
+int32_t newrllama_token_eot(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_eot);
+}
+int32_t newrllama_token_fim_pre(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_fim_pre);
+}
+int32_t newrllama_token_fim_mid(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_fim_mid);
+}
+int32_t newrllama_token_fim_suf(newrllama_model_handle model) {
+  return special_token(model, llama_vocab_fim_suf);
+}
+bool newrllama_add_bos_token(newrllama_model_handle model) {
+  return value_or(false,
+                  [&] { return llama_vocab_get_add_bos(model_of(model).vocab()); });
+}
+bool newrllama_add_eos_token(newrllama_model_handle model) {
+  return value_or(false,
+                  [&] { return llama_vocab_get_add_eos(model_of(model).vocab()); });
+}

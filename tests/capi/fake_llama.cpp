@@ -1,0 +1,380 @@
+// Defines some of libllama's functions in the test program itself; the dynamic linker
+// prefers these. Samplers stay libllama's own.
+#include "fake_llama.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "llama.h"
+#include "text.hpp"
+
+namespace fake {
+namespace {
+
+struct Cell {
+  int32_t position;
+  int32_t token;
+  std::set<int32_t> sequences;
+};
+
+struct Model {
+  int unused = 0;
+};
+
+struct Context {
+  llama_context_params params{};
+  std::vector<Cell> cells;
+  std::map<int32_t, std::vector<float>> logits;  // by index in the batch
+  int64_t n_decodes = 0;
+};
+
+Model the_model;
+Context* the_context = nullptr;  // made last
+
+Context& of(const llama_context* ctx) {
+  return *const_cast<Context*>(reinterpret_cast<const Context*>(ctx));
+}
+Context& of(llama_memory_t memory) { return *reinterpret_cast<Context*>(memory); }
+
+void violation(bool is_one) { counts().n_violations += is_one ? 1 : 0; }
+
+int32_t n_ctx_seq(const Context& ctx) {
+  const auto n = static_cast<int32_t>(ctx.params.n_ctx);
+  return ctx.params.kv_unified ? n : n / static_cast<int32_t>(ctx.params.n_seq_max);
+}
+
+std::vector<int32_t> tokens_of(const Context& ctx, int32_t seq_id) {
+  std::map<int32_t, int32_t> by_position;
+  for (const Cell& cell : ctx.cells) {
+    if (cell.sequences.count(seq_id)) by_position[cell.position] = cell.token;
+  }
+  std::vector<int32_t> tokens;
+  for (const auto& [position, token] : by_position) {
+    violation(position != static_cast<int32_t>(tokens.size()));
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+uint64_t hash_of(const std::vector<int32_t>& tokens) {
+  uint64_t h = 0x9E3779B97F4A7C15ULL;
+  for (const int32_t token : tokens) {
+    h = (h ^ static_cast<uint64_t>(token)) * 0x100000001B3ULL;
+    h ^= h >> 29U;
+  }
+  return h;
+}
+
+std::vector<float> logits_for(const std::vector<int32_t>& tokens) {
+  std::vector<float> row(kVocab);
+  const uint64_t h = hash_of(tokens);
+  for (int32_t i = 0; i < kVocab; ++i) {
+    const uint64_t x = (h + static_cast<uint64_t>(i)) * 0xBF58476D1CE4E5B9ULL;
+    row[static_cast<size_t>(i)] = static_cast<float>((x >> 40U) & 0xFFFFU) / 65536.0F;
+  }
+  const bool ends = static_cast<double>(h % 1000) < settings().eos_share * 1000;
+  row[kEos] = ends ? 2.0F : -1.0F;
+  return row;
+}
+
+size_t n_free_cells(const Context& ctx, int32_t seq_id) {
+  if (ctx.params.kv_unified) return ctx.params.n_ctx - ctx.cells.size();
+  const auto used = std::count_if(ctx.cells.begin(), ctx.cells.end(), [&](const Cell& c) {
+    return c.sequences.count(seq_id) > 0;
+  });
+  return static_cast<size_t>(n_ctx_seq(ctx) - used);
+}
+
+// As libllama's checks of a batch: positions continue, tokens are in the vocabulary.
+bool is_valid(const Context& ctx, const llama_batch& batch) {
+  std::map<int32_t, int32_t> next;
+  for (int32_t i = 0; i < batch.n_tokens; ++i) {
+    const int32_t seq_id = batch.seq_id[i][0];
+    violation(seq_id < 0 || seq_id >= static_cast<int32_t>(ctx.params.n_seq_max));
+    if (batch.token[i] < 0 || batch.token[i] >= kVocab) return false;
+    const auto [at, is_new] = next.emplace(seq_id, 0);
+    if (is_new) at->second = static_cast<int32_t>(tokens_of(ctx, seq_id).size());
+    if (batch.pos[i] != at->second++) return false;
+  }
+  return true;
+}
+
+bool has_room(const Context& ctx, const llama_batch& batch) {
+  std::map<int32_t, size_t> needed;  // by stream; one stream if unified
+  for (int32_t i = 0; i < batch.n_tokens; ++i) {
+    ++needed[ctx.params.kv_unified ? 0 : batch.seq_id[i][0]];
+  }
+  return std::all_of(needed.begin(), needed.end(), [&](const auto& item) {
+    return item.second <= n_free_cells(ctx, item.first);
+  });
+}
+
+// Waits like a slow computation that asks the abort callback now and then.
+bool compute(const Context& ctx) {
+  for (int32_t ms = 0; ms < settings().decode_ms; ++ms) {
+    if (ctx.params.abort_callback(ctx.params.abort_callback_data)) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+Fault next_fault(Context& ctx, const llama_batch& batch) {
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < batch.n_tokens; ++i) ids.push_back(batch.seq_id[i][0]);
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  ++ctx.n_decodes;
+  return settings().fault ? settings().fault(ctx.n_decodes, ids) : Fault::kNone;
+}
+
+void add_cells(Context& ctx, const llama_batch& batch, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) {
+    ctx.cells.push_back({batch.pos[i], batch.token[i], {batch.seq_id[i][0]}});
+  }
+}
+
+int32_t decode(Context& ctx, const llama_batch& batch) {
+  violation(batch.n_tokens > static_cast<int32_t>(ctx.params.n_batch));
+  ctx.logits.clear();
+  if (batch.n_tokens <= 0 || !is_valid(ctx, batch)) return -1;
+  const Fault fault = next_fault(ctx, batch);
+  if (fault == Fault::kNoSlot || !has_room(ctx, batch)) return 1;
+  if (fault == Fault::kInvalid) return -1;
+  if (fault == Fault::kThrow) throw std::runtime_error("the fake was told to throw");
+  // As libllama after a failure while computing: part of the batch stays in the cache.
+  if (fault == Fault::kFatal || fault == Fault::kAbort || !compute(ctx)) {
+    add_cells(ctx, batch, batch.n_tokens / 2);
+    return fault == Fault::kFatal ? -3 : 2;
+  }
+  add_cells(ctx, batch, batch.n_tokens);
+  ++counts().n_decodes;
+  counts().n_tokens += batch.n_tokens;
+  int32_t n_outputs = 0;
+  for (int32_t i = 0; i < batch.n_tokens; ++i) {
+    if (!batch.logits[i]) continue;
+    ++n_outputs;
+    if (fault == Fault::kNull) continue;
+    auto& row = ctx.logits[i] = logits_for(tokens_of(ctx, batch.seq_id[i][0]));
+    if (fault == Fault::kNan) std::fill(row.begin(), row.end(), std::nanf(""));
+  }
+  violation(n_outputs > static_cast<int32_t>(ctx.params.n_outputs_max));
+  return 0;
+}
+
+const char* text_of(int32_t token) {
+  static const std::vector<std::string> bytes = [] {
+    std::vector<std::string> all;
+    for (int i = 0; i < 256; ++i) all.emplace_back(1, static_cast<char>(i));
+    return all;
+  }();
+  if (token == kBos) return "<s>";
+  if (token == kEos) return "</s>";
+  if (token == kControl) return "<|x|>";
+  if (token == kControl + 1) return "word";
+  return bytes[static_cast<size_t>(token)].c_str();
+}
+
+bool is_control(int32_t token) { return token >= kBos && token <= kControl; }
+
+}  // namespace
+
+Settings& settings() {
+  static Settings the;
+  return the;
+}
+Counts& counts() {
+  static Counts the;
+  return the;
+}
+void reset() {
+  settings() = {};
+  counts() = {};
+}
+
+int32_t n_cells_left() {
+  return the_context == nullptr ? 0 : static_cast<int32_t>(the_context->cells.size());
+}
+
+std::string answer(std::vector<int32_t> tokens, int32_t max_tokens) {
+  lh::TextBuffer text;
+  for (int32_t i = 0; i < max_tokens; ++i) {
+    const std::vector<float> row = logits_for(tokens);
+    const auto best = std::max_element(row.begin(), row.end()) - row.begin();
+    if (best == kEos) break;
+    tokens.push_back(static_cast<int32_t>(best));
+    if (!is_control(tokens.back())) {
+      const char* piece = text_of(tokens.back());
+      text.append({piece, tokens.back() < 256 ? 1 : std::strlen(piece)});
+    }
+  }
+  text.finish();
+  return text.text();
+}
+
+}  // namespace fake
+
+using fake::Context;
+using fake::of;
+
+// ---- model and vocabulary -------------------------------------------------------------
+
+llama_model* llama_model_load_from_file(const char* path, llama_model_params) {
+  if (std::strcmp(path, "fake.gguf") != 0) return nullptr;
+  return reinterpret_cast<llama_model*>(&fake::the_model);
+}
+void llama_model_free(llama_model*) {}
+const llama_vocab* llama_model_get_vocab(const llama_model* model) {
+  return reinterpret_cast<const llama_vocab*>(model);
+}
+bool llama_model_has_encoder(const llama_model*) { return false; }
+bool llama_model_has_decoder(const llama_model*) { return true; }
+int32_t llama_model_n_ctx_train(const llama_model*) { return 4096; }
+enum llama_vocab_type llama_vocab_type(const llama_vocab*) {
+  return LLAMA_VOCAB_TYPE_BPE;
+}
+int32_t llama_vocab_n_tokens(const llama_vocab*) { return fake::kVocab; }
+bool llama_vocab_is_eog(const llama_vocab*, llama_token t) { return t == fake::kEos; }
+bool llama_vocab_is_control(const llama_vocab*, llama_token t) {
+  return fake::is_control(t);
+}
+enum llama_token_attr llama_vocab_get_attr(const llama_vocab*, llama_token t) {
+  return fake::is_control(t) ? LLAMA_TOKEN_ATTR_CONTROL : LLAMA_TOKEN_ATTR_NORMAL;
+}
+const char* llama_vocab_get_text(const llama_vocab*, llama_token t) {
+  return fake::text_of(t);
+}
+const llama_token* llama_vocab_get_suppress_tokens(const llama_vocab*, int32_t* n) {
+  *n = 0;
+  return nullptr;
+}
+llama_token llama_vocab_bos(const llama_vocab*) { return fake::kBos; }
+llama_token llama_vocab_eos(const llama_vocab*) { return fake::kEos; }
+bool llama_vocab_get_add_bos(const llama_vocab*) { return true; }
+bool llama_vocab_get_add_eos(const llama_vocab*) { return false; }
+
+int32_t llama_tokenize(const llama_vocab*, const char* text, int32_t n_text,
+                       llama_token* tokens, int32_t n_max, bool add_special,
+                       bool parse_special) {
+  std::vector<int32_t> out;
+  if (add_special) out.push_back(fake::kBos);
+  for (int32_t i = 0; i < n_text;) {
+    int32_t special = -1;
+    for (int32_t t = fake::kBos; parse_special && t <= fake::kControl; ++t) {
+      const auto size = static_cast<int32_t>(std::strlen(fake::text_of(t)));
+      if (size <= n_text - i && std::memcmp(text + i, fake::text_of(t), size) == 0) {
+        special = t;
+        i += size;
+        break;
+      }
+    }
+    out.push_back(special >= 0 ? special : static_cast<uint8_t>(text[i++]));
+  }
+  if (static_cast<int32_t>(out.size()) > n_max) return -static_cast<int32_t>(out.size());
+  std::copy(out.begin(), out.end(), tokens);
+  return static_cast<int32_t>(out.size());
+}
+
+int32_t llama_token_to_piece(const llama_vocab*, llama_token t, char* buffer,
+                             int32_t length, int32_t, bool special) {
+  if (fake::is_control(t) && !special) return 0;
+  const int32_t n = t < 256 ? 1 : static_cast<int32_t>(std::strlen(fake::text_of(t)));
+  if (n > length) return -n;
+  std::memcpy(buffer, fake::text_of(t), static_cast<size_t>(n));
+  return n;
+}
+
+// ---- context --------------------------------------------------------------------------
+
+llama_context* llama_init_from_model(llama_model*, llama_context_params params) {
+  auto ctx = std::make_unique<Context>();
+  ctx->params = params;
+  fake::the_context = ctx.release();
+  return reinterpret_cast<llama_context*>(fake::the_context);
+}
+void llama_free(llama_context* ctx) {
+  if (fake::the_context == &of(ctx)) fake::the_context = nullptr;
+  std::unique_ptr<Context>{&of(ctx)};
+}
+uint32_t llama_n_ctx(const llama_context* ctx) { return of(ctx).params.n_ctx; }
+uint32_t llama_n_ctx_seq(const llama_context* ctx) {
+  return static_cast<uint32_t>(fake::n_ctx_seq(of(ctx)));
+}
+uint32_t llama_n_batch(const llama_context* ctx) { return of(ctx).params.n_batch; }
+uint32_t llama_n_ubatch(const llama_context* ctx) { return of(ctx).params.n_ubatch; }
+llama_memory_t llama_get_memory(const llama_context* ctx) {
+  return reinterpret_cast<llama_memory_t>(&of(ctx));
+}
+int32_t llama_decode(llama_context* ctx, llama_batch batch) {
+  return fake::decode(of(ctx), batch);
+}
+float* llama_get_logits_ith(llama_context* ctx, int32_t i) {
+  const auto row = of(ctx).logits.find(i);
+  return row == of(ctx).logits.end() ? nullptr : row->second.data();
+}
+
+// ---- memory ---------------------------------------------------------------------------
+
+bool llama_memory_seq_rm(llama_memory_t memory, llama_seq_id seq_id, llama_pos from,
+                         llama_pos to) {
+  Context& ctx = of(memory);
+  if (from < 0) from = 0;
+  if (to < 0) to = INT32_MAX;
+  const auto size = static_cast<int32_t>(fake::tokens_of(ctx, seq_id).size());
+  if (fake::settings().recurrent && from > 0 && from < size) return false;
+  for (fake::Cell& cell : ctx.cells) {
+    if (cell.position >= from && cell.position < to) cell.sequences.erase(seq_id);
+  }
+  ctx.cells.erase(std::remove_if(ctx.cells.begin(), ctx.cells.end(),
+                                 [](const fake::Cell& c) { return c.sequences.empty(); }),
+                  ctx.cells.end());
+  return true;
+}
+
+void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to,
+                         llama_pos p0, llama_pos p1) {
+  Context& ctx = of(memory);
+  fake::violation(p0 > 0 || p1 > 0);
+  fake::violation(!fake::tokens_of(ctx, to).empty());
+  std::vector<fake::Cell> copies;
+  for (fake::Cell& cell : ctx.cells) {
+    if (!cell.sequences.count(from)) continue;
+    if (ctx.params.kv_unified) {
+      cell.sequences.insert(to);
+    } else {
+      copies.push_back({cell.position, cell.token, {to}});
+    }
+  }
+  ctx.cells.insert(ctx.cells.end(), copies.begin(), copies.end());
+}
+
+llama_pos llama_memory_seq_pos_max(llama_memory_t memory, llama_seq_id seq_id) {
+  return static_cast<llama_pos>(fake::tokens_of(of(memory), seq_id).size()) - 1;
+}
+
+size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
+  return fake::tokens_of(of(ctx), seq_id).size() * sizeof(int32_t);
+}
+size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* data, size_t size,
+                                llama_seq_id seq_id) {
+  const std::vector<int32_t> tokens = fake::tokens_of(of(ctx), seq_id);
+  if (fake::settings().fail_state || size < tokens.size() * sizeof(int32_t)) return 0;
+  std::memcpy(data, tokens.data(), tokens.size() * sizeof(int32_t));
+  return tokens.size() * sizeof(int32_t);
+}
+size_t llama_state_seq_set_data(llama_context* ctx, const uint8_t* data, size_t size,
+                                llama_seq_id seq_id) {
+  const size_t n = size / sizeof(int32_t);
+  if (n > fake::n_free_cells(of(ctx), seq_id)) return 0;
+  for (size_t i = 0; i < n; ++i) {
+    int32_t token = 0;
+    std::memcpy(&token, data + i * sizeof(int32_t), sizeof(int32_t));
+    of(ctx).cells.push_back({static_cast<int32_t>(i), token, {seq_id}});
+  }
+  return size;
+}

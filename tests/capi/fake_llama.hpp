@@ -1,0 +1,50 @@
+// A toy in place of libllama's model, memory and decode functions, for tests.
+//
+// The fake is strict where libllama is: it refuses positions with a gap, ids out of
+// range, tokens outside the vocabulary, and it counts every violation that would have
+// ended the process. Its next token is a function of all tokens of the sequence and of
+// nothing else, so that a text is right exactly if the cells of its sequence are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "llamaherd.h"
+
+namespace fake {
+
+constexpr int32_t kVocab = 260;  // bytes, then <s>, </s>, <|x|> and one plain word
+constexpr int32_t kBos = 256;
+constexpr int32_t kEos = 257;
+constexpr int32_t kControl = 258;
+
+enum class Fault { kNone, kNoSlot, kAbort, kInvalid, kFatal, kThrow, kNan, kNull };
+
+struct Settings {
+  bool recurrent = false;   // sequences cannot be cut in the middle
+  double eos_share = 0.05;  // how often the toy ends an answer
+  bool fail_state = false;  // state_seq_get_data gives nothing
+  int32_t decode_ms = 0;    // time one decode takes, until aborted
+  // Asked before each decode with its number and the sequence ids in the batch.
+  std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;
+};
+
+// Settings of the contexts made from now on, and what happened since reset().
+Settings& settings();
+struct Counts {
+  int64_t n_decodes = 0;
+  int64_t n_tokens = 0;      // tokens that were decoded, failed batches not counted
+  int64_t n_violations = 0;  // calls that libllama would have asserted on
+};
+Counts& counts();
+void reset();
+
+// What the toy answers to a prompt when it is alone: greedy text of at most max_tokens.
+std::string answer(std::vector<int32_t> tokens, int32_t max_tokens);
+
+// Cells in use in the context made last, 0 when every sequence is gone.
+int32_t n_cells_left();
+
+}  // namespace fake

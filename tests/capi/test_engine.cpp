@@ -1,0 +1,411 @@
+// The engine, step by step, on the toy model.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "guard.hpp"
+#include "toy.hpp"
+
+using fake::Fault;
+using toy::Request;
+
+namespace {
+
+struct Fixture {
+  explicit Fixture(int32_t n_ctx = 256, int32_t n_seq_max = 4, bool unified = true)
+      : model((fake::reset(), toy::model())),
+        engine(*model, toy::engine_params(n_ctx, n_seq_max, unified)) {}
+  ~Fixture() { CHECK(fake::counts().n_violations == 0); }
+
+  std::string text(int64_t id) { return engine.get(id).text; }
+
+  std::unique_ptr<lh_model> model;
+  lh_engine engine;
+};
+
+const std::vector<int32_t> kHello = toy::tokens("hello");
+
+}  // namespace
+
+TEST_CASE("clients decode together and each gets what it gets alone") {
+  Fixture f;
+  for (int64_t id = 0; id < 4; ++id) {
+    toy::submit(f.engine, Request(id, toy::tokens("prompt " + std::to_string(id)), 20));
+  }
+  toy::run_all(f.engine);
+  for (int64_t id = 0; id < 4; ++id) {
+    CHECK(f.text(id) == fake::answer(toy::tokens("prompt " + std::to_string(id)), 20));
+  }
+  CHECK(fake::n_cells_left() == 0);
+  CHECK(f.engine.info().n_cells_used == 0);
+  CHECK(f.engine.info().n_seq_used == 0);
+}
+
+TEST_CASE("max_tokens counts exactly; a sequence id is free as soon as its client ends") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 1));
+  toy::submit(f.engine, Request(2, kHello, 5));
+  CHECK(toy::run(f.engine).events == std::vector<int64_t>{1});
+  CHECK(f.engine.get(1).n_generated == 1);
+  CHECK(f.engine.get(1).finish == LH_FINISH_LENGTH);
+  CHECK(f.engine.info().n_seq_used == 1);
+  CHECK(toy::run(f.engine).events == std::vector<int64_t>{2});
+  CHECK(f.engine.get(2).n_generated == 5);
+  CHECK(f.engine.stats().n_generated == 6);
+}
+
+TEST_CASE("the end-of-generation token ends a client and is not in its text") {
+  Fixture f;
+  fake::settings().eos_share = 1;
+  toy::submit(f.engine, Request(1, kHello, 5));
+  toy::run_all(f.engine);
+  const lh_client_info info = f.engine.get(1);
+  CHECK(info.finish == LH_FINISH_EOG);
+  CHECK(info.n_generated == 0);
+  CHECK(std::string(info.text).empty());
+}
+
+TEST_CASE("a client may be submitted while others run") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 30));
+  CHECK(toy::run(f.engine, 10).result.n_active == 1);
+  toy::submit(f.engine, Request(2, toy::tokens("later"), 30));
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 30));
+  CHECK(f.text(2) == fake::answer(toy::tokens("later"), 30));
+}
+
+TEST_CASE("long prompts are fed in chunks beside decoding clients") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 40));
+  toy::run(f.engine, 1);
+  const std::vector<int32_t> prompt = toy::tokens(std::string(100, 'x'));
+  toy::submit(f.engine, Request(2, prompt, 10));
+  const int64_t before = f.engine.stats().n_batches;
+  toy::run(f.engine, 4);  // 32 tokens a batch, one of them client 1's
+  CHECK(f.engine.stats().n_batches == before + 4);
+  CHECK(f.engine.get(1).n_generated == 5);
+  CHECK(f.engine.get(2).n_generated == 1);
+  toy::run_all(f.engine);
+  CHECK(f.text(2) == fake::answer(prompt, 10));
+}
+
+TEST_CASE("a held prefix is computed once and forked") {
+  for (const bool unified : {true, false}) {
+    Fixture f(512, 4, unified);
+    fake::settings().eos_share = 0;
+    const std::string codebook(50, 'c');
+    toy::submit(f.engine, Request(100, toy::tokens(codebook), 0));
+    CHECK(toy::run(f.engine).events == std::vector<int64_t>{100});
+    CHECK(f.engine.get(100).state == LH_STATE_HELD);
+    for (int64_t id = 1; id <= 3; ++id) {
+      const auto prompt = toy::tokens(codebook + std::to_string(id));
+      toy::submit(f.engine, Request(id, prompt, 8).fork_from(100));
+      CHECK(f.engine.get(id).n_reused == 50);
+    }
+    f.engine.release(100);
+    CHECK(f.engine.info().n_cells_used == (unified ? 50 : 150));
+    toy::run_all(f.engine);
+    CHECK(f.engine.stats().n_prefill == 53);
+    CHECK(f.engine.stats().n_reused == 150);
+    for (int64_t id = 1; id <= 3; ++id) {
+      CHECK(f.text(id) == fake::answer(toy::tokens(codebook + std::to_string(id)), 8));
+    }
+    CHECK(f.engine.info().n_cells_used == 0);
+    CHECK(fake::n_cells_left() == 0);
+  }
+}
+
+TEST_CASE("fork_from must be held and must be a prefix of the prompt") {
+  Fixture f;
+  toy::submit(f.engine, Request(100, toy::tokens("abc"), 0));
+  CHECK_THROWS_WITH_AS(
+      toy::submit(f.engine, Request(1, toy::tokens("abcd"), 1).fork_from(100)),
+      "fork_from 100 is not held", lh::Error);
+  toy::run(f.engine);
+  CHECK_THROWS_AS(toy::submit(f.engine, Request(1, toy::tokens("abX"), 1).fork_from(100)),
+                  lh::Error);
+  CHECK_THROWS_AS(toy::submit(f.engine, Request(1, toy::tokens("abc"), 1).fork_from(100)),
+                  lh::Error);
+  CHECK_THROWS_AS(toy::submit(f.engine, Request(1, toy::tokens("abcd"), 1).fork_from(5)),
+                  lh::Error);
+  CHECK(f.engine.info().n_seq_used == 1);
+}
+
+TEST_CASE("pause saves the cells and resume brings them back") {
+  for (const bool fail_state : {false, true}) {
+    Fixture f;
+    fake::settings().eos_share = 0;
+    fake::settings().fail_state = fail_state;  // then everything is computed again
+    toy::submit(f.engine, Request(1, kHello, 20));
+    toy::run(f.engine, 5);
+    f.engine.pause(1);
+    CHECK(f.engine.get(1).state == LH_STATE_PAUSED);
+    CHECK(f.engine.get(1).n_cells == (fail_state ? 0 : 9));
+    CHECK(fake::n_cells_left() == 0);
+    CHECK(f.engine.info().n_seq_used == 0);
+    CHECK(toy::run(f.engine).result.n_active == 0);
+    const int64_t n_tokens = fake::counts().n_tokens;
+    f.engine.resume(1);
+    toy::run_all(f.engine);
+    CHECK(f.text(1) == fake::answer(kHello, 20));
+    CHECK(fake::counts().n_tokens - n_tokens == (fail_state ? 24 : 15));
+    CHECK(f.engine.stats().n_pauses == 1);
+    CHECK_THROWS_AS(f.engine.pause(1), lh::Error);
+    CHECK_THROWS_AS(f.engine.resume(1), lh::Error);
+  }
+}
+
+TEST_CASE("a client paused before a copy between streams ran loses nothing") {
+  Fixture f(512, 4, false);
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(100, toy::tokens("prefix"), 0));
+  toy::run(f.engine);
+  toy::submit(f.engine, Request(1, toy::tokens("prefix!"), 5).fork_from(100));
+  f.engine.pause(1);
+  f.engine.release(100);
+  f.engine.resume(1);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(toy::tokens("prefix!"), 5));
+}
+
+TEST_CASE("resume without room says so and changes nothing") {
+  Fixture f(16, 4);
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 5));
+  toy::run(f.engine, 3);
+  f.engine.pause(1);
+  toy::submit(f.engine, Request(2, toy::tokens("0123456789"), 2));
+  toy::run(f.engine, 1);
+  CHECK_THROWS_AS(f.engine.resume(1), lh::Error);
+  CHECK(f.engine.info().n_seq_used == 1);
+  toy::run_all(f.engine);
+  f.engine.resume(1);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 5));
+}
+
+TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") {
+  for (const bool recurrent : {false, true}) {
+    for (const Fault fault :
+         {Fault::kNoSlot, Fault::kInvalid, Fault::kFatal, Fault::kThrow}) {
+      Fixture f;
+      fake::settings().eos_share = 0;
+      fake::settings().recurrent = recurrent;
+      fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
+        return n == 3 || n == 4 ? fault : Fault::kNone;
+      };
+      toy::submit(f.engine, Request(1, kHello, 10));
+      toy::submit(f.engine, Request(2, toy::tokens("two"), 10));
+      toy::run(f.engine, 2);
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        const toy::Ran ran = toy::run(f.engine);
+        CHECK(ran.status == LH_DECODE_ERROR);
+        CHECK(ran.result.decode_code != 0);
+        CHECK(ran.result.n_active == 2);
+        CHECK(ran.message.find("llama_decode returned") == 0);
+      }
+      toy::run_all(f.engine);
+      CHECK(f.text(1) == fake::answer(kHello, 10));
+      CHECK(f.text(2) == fake::answer(toy::tokens("two"), 10));
+      CHECK(f.engine.stats().n_failed_decodes == 2);
+      CHECK(f.engine.info().n_cells_used == 0);
+      CHECK(fake::n_cells_left() == 0);
+    }
+  }
+}
+
+TEST_CASE("a token outside the vocabulary refuses the batch, not the process") {
+  Fixture f;
+  toy::submit(f.engine, Request(1, {1, 2, fake::kVocab}, 5));
+  toy::submit(f.engine, Request(2, kHello, 5));
+  CHECK(toy::run(f.engine).status == LH_DECODE_ERROR);
+  const std::vector<int64_t> healthy = {2};
+  CHECK(toy::run(f.engine, 1, &healthy).status == LH_OK);
+  f.engine.end(1, LH_FINISH_ERROR, "token outside the vocabulary");
+  toy::run_all(f.engine);
+  CHECK(f.engine.get(1).state == LH_STATE_FAILED);
+  CHECK(std::string(f.engine.get(1).message) == "token outside the vocabulary");
+  CHECK(f.text(2) == fake::answer(kHello, 5));
+}
+
+TEST_CASE("logits that are no numbers or missing fail their client only") {
+  for (const Fault fault : {Fault::kNan, Fault::kNull}) {
+    Fixture f;
+    fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
+      return n == 1 ? fault : Fault::kNone;
+    };
+    toy::submit(f.engine, Request(1, kHello, 5));
+    CHECK(toy::run(f.engine).events == std::vector<int64_t>{1});
+    CHECK(f.engine.get(1).state == LH_STATE_FAILED);
+    CHECK(std::string(f.engine.get(1).message).find("logits") != std::string::npos);
+    toy::submit(f.engine, Request(2, kHello, 5));
+    toy::run_all(f.engine);
+    CHECK(f.text(2) == fake::answer(kHello, 5));
+  }
+}
+
+TEST_CASE("abort ends a run inside a decode; afterwards it goes on where it was") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 10));
+  toy::run(f.engine, 3);
+  fake::settings().decode_ms = 60000;
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    f.engine.abort(true);
+  });
+  CHECK(toy::run(f.engine).status == LH_ABORTED);
+  aborter.join();
+  CHECK(toy::run(f.engine).status == LH_ABORTED);
+  fake::settings().decode_ms = 0;
+  f.engine.abort(false);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 10));
+}
+
+TEST_CASE("a time limit gives control back after a step") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  fake::settings().decode_ms = 5;
+  toy::submit(f.engine, Request(1, kHello, 100));
+  lh_run_params params{};
+  params.max_time_ms = 1;
+  std::vector<int64_t> events;
+  lh_run_result result{};
+  std::string message;
+  CHECK(f.engine.run(params, events, result, message) == LH_OK);
+  CHECK(result.n_steps == 1);
+  CHECK(result.n_active == 1);
+}
+
+TEST_CASE("cancelling keeps the text so far") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 50));
+  toy::run(f.engine, 10);
+  f.engine.end(1, LH_FINISH_CANCELLED, nullptr);
+  CHECK(f.engine.get(1).finish == LH_FINISH_CANCELLED);
+  CHECK(f.engine.get(1).state == LH_STATE_FINISHED);
+  CHECK(f.text(1) == fake::answer(kHello, 10));
+  CHECK_THROWS_AS(f.engine.end(1, LH_FINISH_EOG, nullptr), lh::Error);
+  f.engine.release(1);
+  CHECK_THROWS_AS(f.engine.get(1), lh::Error);
+}
+
+TEST_CASE("stop texts end a client before them") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  const std::string whole = fake::answer(kHello, 30);
+  const std::string stop_text = whole.substr(whole.size() / 2, 3);
+  const char* stops[] = {stop_text.c_str()};
+  const int32_t sizes[] = {static_cast<int32_t>(stop_text.size())};
+  Request request(1, kHello, 30);
+  request.native.stop = stops;
+  request.native.stop_size = sizes;
+  request.native.n_stop = 1;
+  f.engine.submit(request.native);
+  toy::run_all(f.engine);
+  CHECK(f.engine.get(1).finish == LH_FINISH_STOP);
+  CHECK(f.text(1) == whole.substr(0, whole.find(stop_text)));
+}
+
+TEST_CASE("bad requests are refused with a reason and leave no trace") {
+  Fixture f;
+  toy::submit(f.engine, Request(1, kHello, 5));
+  CHECK_THROWS_WITH_AS(toy::submit(f.engine, Request(1, kHello, 5)),
+                       "request 1 is already there", lh::Error);
+  CHECK_THROWS_AS(toy::submit(f.engine, Request(2, {}, 5)), lh::Error);
+  CHECK_THROWS_AS(toy::submit(f.engine, Request(2, kHello, -1)), lh::Error);
+  CHECK_THROWS_AS(
+      toy::submit(f.engine, Request(2, toy::tokens(std::string(257, 'x')), 1)),
+      lh::Error);
+  Request no_sampling(2, kHello, 5);
+  no_sampling.native.sampling = nullptr;
+  CHECK_THROWS_AS(f.engine.submit(no_sampling.native), lh::Error);
+  Request hot(2, kHello, 5);
+  hot.sampling.temperature = -INFINITY;
+  CHECK_THROWS_AS(toy::submit(f.engine, hot), lh::Error);
+  Request stops(2, kHello, 5);
+  const char* texts[] = {"x"};
+  const int32_t empty[] = {0};
+  stops.native.stop = texts;
+  stops.native.stop_size = empty;
+  stops.native.n_stop = 1;
+  CHECK_THROWS_AS(f.engine.submit(stops.native), lh::Error);
+  CHECK(f.engine.info().n_seq_used == 1);
+  const std::vector<int64_t> unknown = {77};
+  CHECK_THROWS_AS(toy::run(f.engine, 1, &unknown), lh::Error);
+}
+
+TEST_CASE("no sequence id left is a status of its own") {
+  Fixture f(256, 1);
+  toy::submit(f.engine, Request(1, kHello, 5));
+  try {
+    toy::submit(f.engine, Request(2, kHello, 5));
+    FAIL("a second sequence id was handed out");
+  } catch (const lh::Error& e) {
+    CHECK(e.code() == LH_NO_SPACE);
+  }
+}
+
+TEST_CASE("reset forgets everything, and the engine goes on") {
+  Fixture f;
+  toy::submit(f.engine, Request(100, kHello, 0));
+  toy::run(f.engine);
+  toy::submit(f.engine, Request(1, toy::tokens("hello you"), 50).fork_from(100));
+  toy::run(f.engine, 2);
+  f.engine.reset();
+  CHECK(fake::n_cells_left() == 0);
+  CHECK(f.engine.info().n_cells_used == 0);
+  toy::submit(f.engine, Request(1, kHello, 5));
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 5));
+}
+
+TEST_CASE("engine parameters out of range are refused before libllama sees them") {
+  fake::reset();
+  const auto model = toy::model();
+  const auto refused = [&](auto change) {
+    lh_engine_params p = toy::engine_params(256, 4, true);
+    change(p);
+    CHECK_THROWS_AS(lh_engine(*model, p), lh::Error);
+  };
+  using P = lh_engine_params;
+  refused([](P& p) { p.n_ctx = 0; });
+  refused([](P& p) { p.n_seq_max = 0; });
+  refused([](P& p) { p.n_seq_max = 257; });
+  refused([](P& p) { p.n_batch = 3; });
+  refused([](P& p) { p.n_ubatch = 64; });
+  refused([](P& p) { p.n_threads = -1; });
+  refused([](P& p) { p.flash_attn = 2; });
+  refused([](P& p) { p.type_k = 10000; });
+}
+
+TEST_CASE("several threads use one engine at once") {
+  Fixture f(4096, 8);
+  std::atomic<int> n_right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int64_t round = 0; round < 20; ++round) {
+        const int64_t id = t * 100 + round;
+        const auto prompt = toy::tokens("thread " + std::to_string(id));
+        toy::submit(f.engine, Request(id, prompt, 10));
+        const std::vector<int64_t> mine = {id};
+        while (f.engine.get(id).state <= LH_STATE_DECODE) toy::run(f.engine, 3, &mine);
+        if (f.engine.get(id).text == fake::answer(prompt, 10)) ++n_right;
+        f.engine.release(id);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(n_right == 160);
+  CHECK(fake::n_cells_left() == 0);
+}

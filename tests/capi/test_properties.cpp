@@ -1,0 +1,104 @@
+// Random prompts, settings and faults: whatever happens, each prompt has exactly one
+// result, those that did not fail have the text they get alone, and nothing is left.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "herd.hpp"
+#include "toy.hpp"
+
+namespace {
+
+using fake::Fault;
+
+struct Scenario {
+  explicit Scenario(uint32_t seed) : random(seed) {}
+
+  int32_t number(int32_t low, int32_t high) {
+    return std::uniform_int_distribution<int32_t>(low, high)(random);
+  }
+  bool chance(double p) { return std::bernoulli_distribution(p)(random); }
+
+  // Prompts that share prefixes at several depths, some equal, some empty or impossible.
+  std::vector<lh::HerdPrompt> prompts() {
+    std::vector<lh::HerdPrompt> out(static_cast<size_t>(number(1, 25)));
+    const int32_t n_groups = number(1, 4);
+    for (lh::HerdPrompt& prompt : out) {
+      const int32_t group = number(0, n_groups);
+      const int32_t shared = number(0, 50);
+      for (int32_t i = 0; i < shared; ++i) prompt.tokens.push_back(group * 10 + i / 20);
+      const int32_t own = number(chance(0.03) ? 0 : 1, 30);
+      for (int32_t i = 0; i < own; ++i) prompt.tokens.push_back(number(0, 255));
+      if (chance(0.03)) prompt.tokens.push_back(fake::kVocab + 5);
+    }
+    return out;
+  }
+
+  std::mt19937 random;
+};
+
+bool is_possible(const lh::HerdPrompt& prompt, int32_t max_tokens, int32_t n_ctx) {
+  return !prompt.tokens.empty() &&
+         *std::max_element(prompt.tokens.begin(), prompt.tokens.end()) < fake::kVocab &&
+         static_cast<int32_t>(prompt.tokens.size()) + max_tokens <= n_ctx;
+}
+
+}  // namespace
+
+TEST_CASE("every prompt has one result and the engine is empty, whatever happens") {
+  int n_answered = 0;
+  int n_failed = 0;
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    CAPTURE(seed);
+    Scenario s(seed);
+    fake::reset();
+    fake::settings().eos_share = s.chance(0.5) ? 0.0 : 0.1;
+    fake::settings().recurrent = s.chance(0.2);
+    fake::settings().fail_state = s.chance(0.1);
+    const bool unified = s.chance(0.7);
+    const int32_t n_slots = s.number(1, 8);
+    const int32_t n_hold = s.number(0, 3);
+    const int32_t per_sequence = s.number(60, 150);
+    const int32_t n_ctx = unified ? s.number(60, 600) : per_sequence * (n_slots + n_hold);
+    const int32_t max_tokens = s.number(1, 30);
+    const bool faults = s.chance(0.4);
+    if (faults) {
+      fake::settings().fault = [&s](int64_t, const std::vector<int32_t>&) {
+        if (!s.chance(0.05)) return Fault::kNone;
+        const Fault all[] = {Fault::kNoSlot, Fault::kInvalid, Fault::kFatal,
+                             Fault::kThrow,  Fault::kNan,     Fault::kNull};
+        return all[s.number(0, 5)];
+      };
+    }
+    const auto model = toy::model();
+    lh_engine engine(*model, toy::engine_params(n_ctx, n_slots + n_hold, unified));
+    lh::HerdSettings settings{toy::greedy(), max_tokens, n_slots, n_hold};
+    const auto prompts = s.prompts();
+    lh::Herd herd(engine, prompts, settings);
+    REQUIRE(herd.run());
+    REQUIRE(herd.results().size() == prompts.size());
+    const int32_t capacity = engine.info().n_ctx_seq;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      CAPTURE(i);
+      const lh::HerdResult& result = herd.results()[i];
+      if (!is_possible(prompts[i], max_tokens, capacity)) {
+        CHECK(result.failed);
+        CHECK_FALSE(result.text.empty());
+      } else if (!result.failed) {
+        CHECK(result.text == fake::answer(prompts[i].tokens, max_tokens));
+        ++n_answered;
+      } else {
+        CHECK(faults);
+        ++n_failed;
+      }
+    }
+    CHECK(fake::n_cells_left() == 0);
+    CHECK(engine.info().n_cells_used == 0);
+    CHECK(engine.info().n_seq_used == 0);
+    CHECK(fake::counts().n_violations == 0);
+  }
+  // The scenarios must mostly work, or the test shows little.
+  CHECK(n_answered > 10000);
+  CHECK(n_failed > 100);
+}

@@ -1,0 +1,90 @@
+// The toy model of fake_llama.hpp behind the shim's own types, for short tests.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+#include "fake_llama.hpp"
+#include "model.hpp"
+
+namespace toy {
+
+inline std::unique_ptr<lh_model> model() {
+  lh_model_params params{};
+  return lh_model::load("fake.gguf", params);
+}
+
+inline lh_engine_params engine_params(int32_t n_ctx, int32_t n_seq_max, bool unified) {
+  lh_engine_params params;
+  lh_engine_default_params(&params);
+  params.n_ctx = n_ctx;
+  params.n_seq_max = n_seq_max;
+  params.kv_unified = unified ? 1 : 0;
+  params.n_batch = std::max(32, n_seq_max);
+  params.n_ubatch = 32;
+  return params;
+}
+
+inline lh_sampling_params greedy() {
+  lh_sampling_params params;
+  lh_sampling_default_params(&params);
+  return params;
+}
+
+inline std::vector<int32_t> tokens(const std::string& text) {
+  std::vector<int32_t> out;
+  for (const char c : text) out.push_back(static_cast<uint8_t>(c));
+  return out;
+}
+
+// A request that keeps what it points to alive.
+struct Request {
+  Request(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens)
+      : prompt_(std::move(prompt)), sampling(greedy()) {
+    native.id = id;
+    native.tokens = prompt_.data();
+    native.n_tokens = static_cast<int32_t>(prompt_.size());
+    native.max_tokens = max_tokens;
+    native.fork_from = -1;
+    native.sampling = &sampling;
+  }
+  Request& fork_from(int64_t id) {
+    native.fork_from = id;
+    return *this;
+  }
+  std::vector<int32_t> prompt_;
+  lh_sampling_params sampling;
+  lh_request native{};
+};
+
+inline void submit(lh_engine& engine, Request request) { engine.submit(request.native); }
+
+struct Ran {
+  lh_status status;
+  std::vector<int64_t> events;
+  lh_run_result result;
+  std::string message;
+};
+
+inline Ran run(lh_engine& engine, int32_t max_steps = 0,
+               const std::vector<int64_t>* ids = nullptr) {
+  lh_run_params params{};
+  params.max_steps = max_steps;
+  if (ids != nullptr) {
+    params.ids = ids->data();
+    params.n_ids = static_cast<int32_t>(ids->size());
+  }
+  Ran ran{};
+  ran.status = engine.run(params, ran.events, ran.result, ran.message);
+  return ran;
+}
+
+// Runs until nothing is active; every call must succeed.
+inline void run_all(lh_engine& engine) {
+  while (run(engine).result.n_active > 0) {
+  }
+}
+
+}  // namespace toy
