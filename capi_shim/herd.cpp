@@ -10,10 +10,10 @@ namespace {
 
 // Shorter prefixes cost more in bookkeeping and batches than they save.
 constexpr int32_t kMinPrefixTokens = 16;
-// Cells that must stay free besides a prompt's own, so that it can start to answer.
-constexpr int32_t kHeadroom = 16;
 
-PrefixTree build_tree(const std::vector<HerdPrompt>& prompts) {
+}  // namespace
+
+PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts) {
   std::vector<int32_t> tokens;
   std::vector<int64_t> offsets = {0};
   for (const HerdPrompt& prompt : prompts) {
@@ -24,14 +24,20 @@ PrefixTree build_tree(const std::vector<HerdPrompt>& prompts) {
                            static_cast<int32_t>(prompts.size()), kMinPrefixTokens);
 }
 
-}  // namespace
+int32_t prefix_depth(const PrefixTree& tree) {
+  std::vector<int32_t> depth;
+  for (const int32_t parent : tree.node_parent) {
+    depth.push_back(parent < 0 ? 1 : depth[static_cast<size_t>(parent)] + 1);
+  }
+  return depth.empty() ? 0 : *std::max_element(depth.begin(), depth.end());
+}
 
-Herd::Herd(lh_engine& engine, std::vector<HerdPrompt> prompts,
+Herd::Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, PrefixTree tree,
            const HerdSettings& settings)
     : engine_(engine),
       prompts_(std::move(prompts)),
       settings_(settings),
-      tree_(build_tree(prompts_)),
+      tree_(std::move(tree)),
       results_(prompts_.size()),
       bad_prefix_(tree_.node_length.size(), false) {
   for (HerdResult& result : results_) result.text = "cancelled";
@@ -39,9 +45,7 @@ Herd::Herd(lh_engine& engine, std::vector<HerdPrompt> prompts,
 
 bool Herd::run() {
   engine_.reset();
-  while (!aborted_ &&
-         (next_ < tree_.order.size() || !running_.empty() || !paused_.empty())) {
-    resume_paused();
+  while (!aborted_ && (next_ < tree_.order.size() || !running_.empty())) {
     admit();
     if (!running_.empty()) step();
   }
@@ -57,8 +61,7 @@ int32_t Herd::n_running_prompts() const {
 // ---- admission ----------------------------------------------------------------------
 
 void Herd::admit() {
-  while (paused_.empty() && next_ < tree_.order.size() &&
-         n_running_prompts() < settings_.n_slots) {
+  while (next_ < tree_.order.size() && n_running_prompts() < settings_.n_slots) {
     const int32_t prompt = tree_.order[next_];
     const std::string problem = why_impossible(prompt);
     if (!problem.empty()) {
@@ -66,10 +69,8 @@ void Herd::admit() {
       ++next_;
       continue;
     }
-    if (!prepare_prefixes(prompt) || !fits(n_own_tokens(prompt)) ||
-        !submit_prompt(prompt)) {
-      return;
-    }
+    if (!prepare_prefixes(prompt)) return;
+    submit_prompt(prompt);
     ++next_;
   }
   if (next_ == tree_.order.size()) release_prefixes(0);
@@ -80,7 +81,7 @@ std::string Herd::why_impossible(int32_t prompt) const {
   if (!p.error.empty()) return p.error;
   if (p.tokens.empty()) return "the prompt is empty: it has no tokens";
   const int64_t n_prompt = static_cast<int64_t>(p.tokens.size());
-  const int64_t n_ctx = engine_.info().n_ctx_seq;
+  const int64_t n_ctx = settings_.n_ctx;
   if (n_prompt + settings_.max_tokens <= n_ctx) return "";
   return "the prompt has " + std::to_string(n_prompt) +
          " tokens; with max_tokens = " + std::to_string(settings_.max_tokens) +
@@ -141,24 +142,7 @@ void Herd::submit_prefix(int32_t node) {
   running_.push_back(request.id);
 }
 
-// Room for this many cells, after those of the prompts being computed? Optimistic: what
-// the answers will need is not reserved. If cells run out, the newest client is paused.
-bool Herd::fits(int64_t n_cells) {
-  if (running_.empty()) return true;
-  for (const int64_t id : running_) n_cells += engine_.get(id).n_pending;
-  const lh_engine_info info = engine_.info();
-  // Without a common pool each sequence has its own room, and why_impossible looked at
-  // it.
-  return info.kv_unified == 0 || info.n_cells_used + n_cells + kHeadroom <= info.n_ctx;
-}
-
-int64_t Herd::n_own_tokens(int32_t prompt) const {
-  const auto n =
-      static_cast<int64_t>(prompts_[static_cast<size_t>(prompt)].tokens.size());
-  return path_.empty() ? n : n - tree_.node_length[static_cast<size_t>(path_.back())];
-}
-
-bool Herd::submit_prompt(int32_t prompt) {
+void Herd::submit_prompt(int32_t prompt) {
   const auto i = static_cast<size_t>(prompt);
   lh_sampling_params sampling = settings_.sampling;
   sampling.seed = derive_seed(settings_.sampling.seed, static_cast<uint64_t>(prompt));
@@ -173,10 +157,8 @@ bool Herd::submit_prompt(int32_t prompt) {
     engine_.submit(request);
     running_.push_back(request.id);
   } catch (const Error& e) {
-    if (e.code() == LH_NO_SPACE) return false;
     results_[i].text = e.what();
   }
-  return true;
 }
 
 // ---- steps --------------------------------------------------------------------------
@@ -187,8 +169,6 @@ void Herd::step() {
   const lh_status status = run_engine(nullptr, result, message);
   if (status == LH_ABORTED) {
     aborted_ = true;
-  } else if (status == LH_DECODE_ERROR && result.decode_code == 1) {
-    make_room(message);
   } else if (status == LH_DECODE_ERROR) {
     ++n_fallbacks_;
     isolate(running_, message);
@@ -250,42 +230,7 @@ void Herd::isolate(const std::vector<int64_t>& ids, const std::string& message) 
     const lh_status status = run_engine(&half, result, why);
     if (status == LH_ABORTED) aborted_ = true;
     if (aborted_) return;
-    if (status == LH_DECODE_ERROR && result.decode_code != 1) isolate(half, why);
-  }
-}
-
-// KV cells ran out: the newest client waits, its cells saved. The oldest always goes on.
-void Herd::make_room(const std::string& message) {
-  if (running_.size() > 1) {
-    engine_.pause(running_.back());
-    paused_.push_front(running_.back());
-    running_.pop_back();
-  } else if (!is_prefix(running_[0]) && !path_.empty()) {
-    release_prefixes(0);
-  } else {
-    fail(running_[0], message);
-  }
-}
-
-void Herd::resume_paused() {
-  while (!paused_.empty()) {
-    const int64_t id = paused_.front();
-    const lh_client_info client = engine_.get(id);
-    if (!fits(client.n_cells + client.n_pending)) return;
-    try {
-      engine_.resume(id);
-      running_.push_back(id);
-    } catch (const Error& e) {
-      if (e.code() != LH_NO_SPACE) throw;
-      if (!running_.empty()) return;
-      if (path_.empty()) {
-        fail(id, e.what());
-      } else {
-        release_prefixes(0);
-        continue;
-      }
-    }
-    paused_.pop_front();
+    if (status == LH_DECODE_ERROR) isolate(half, why);
   }
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -22,16 +21,24 @@ struct HerdSettings {
   int32_t max_tokens;
   int32_t n_slots;     // prompts that run at once
   int32_t n_hold_max;  // sequences for shared prefixes, on top of the slots
+  int32_t n_ctx;       // cells that a prompt and its answer may take, as the user said it
 };
+
+// The tree of the prompts' shared prefixes, and how many of them lie around one prompt.
+PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts);
+int32_t prefix_depth(const PrefixTree& tree);
 
 struct HerdResult {
   bool failed = true;
   std::string text;  // the answer, or why there is none
 };
 
+// The engine must have a sequence for every slot and held prefix, each with room for the
+// longest prompt and its answer (kv_unified = 0).
 class Herd {
  public:
-  Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, const HerdSettings& settings);
+  Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, PrefixTree tree,
+       const HerdSettings& settings);
 
   // Answers every prompt. Returns false if lh_engine::abort ended it; what had finished
   // is kept. The engine is empty afterwards in any case.
@@ -50,9 +57,7 @@ class Herd {
   bool prepare_prefixes(int32_t prompt);
   std::vector<int32_t> wanted_prefixes(int32_t prompt) const;
   std::string why_impossible(int32_t prompt) const;
-  bool fits(int64_t n_cells);
-  int64_t n_own_tokens(int32_t prompt) const;
-  bool submit_prompt(int32_t prompt);
+  void submit_prompt(int32_t prompt);
   void submit_prefix(int32_t node);
   void release_prefixes(size_t keep);
 
@@ -61,8 +66,6 @@ class Herd {
                        std::string& message);
   void collect(int64_t id);
   void isolate(const std::vector<int64_t>& ids, const std::string& message);
-  void make_room(const std::string& message);
-  void resume_paused();
   void fail(int64_t id, const std::string& message);
 
   lh_engine& engine_;
@@ -73,7 +76,6 @@ class Herd {
   std::vector<bool> bad_prefix_;  // could not be computed: its prompts go alone
   std::vector<int32_t> path_;     // prefixes in the engine, outermost first
   std::vector<int64_t> running_;  // ids, in the order of admission
-  std::deque<int64_t> paused_;    // ids, oldest first; all newer than the running ones
   size_t next_ = 0;               // place in tree_.order
   int32_t n_fallbacks_ = 0;
   bool aborted_ = false;

@@ -28,7 +28,8 @@ struct newrllama_model {
 
 struct newrllama_context {
   const lh_model* model;
-  lh_engine_params params;
+  int32_t n_ctx;
+  int32_t n_threads;
   int32_t n_slots;
   std::atomic<bool> abort_flag{false};
   std::mutex mutex;  // one call at a time; guards what follows
@@ -103,8 +104,7 @@ const lh_model& model_of(newrllama_model_handle handle) {
   return *deref(handle, "model").model;
 }
 
-lh::HerdSettings settings_of(const newrllama_context& ctx,
-                             const newrllama_parallel_params& params) {
+lh::HerdSettings settings_of(const newrllama_parallel_params& params) {
   lh::require_range("max_tokens", params.max_tokens, 1, INT32_MAX);
   lh::HerdSettings settings{};
   lh_sampling_default_params(&settings.sampling);
@@ -116,8 +116,6 @@ lh::HerdSettings settings_of(const newrllama_context& ctx,
   settings.sampling.seed =
       params.seed < 0 ? std::random_device{}() : static_cast<uint32_t>(params.seed);
   settings.max_tokens = params.max_tokens;
-  settings.n_slots = ctx.n_slots;
-  settings.n_hold_max = kMostHeld;
   return settings;
 }
 
@@ -135,7 +133,7 @@ std::string format_stats(const lh_stats& before, const lh_stats& after, size_t n
                 " prompt decoded, %" PRId64 " reused, %" PRId64
                 " generated; %.1f prompt tokens/s, %.1f generated tokens/s; %" PRId64
                 " batches, %.1f clients each; KV high-water %" PRId64
-                " cells; %d fallbacks, %" PRId64 " pauses; seed %" PRIu32,
+                " cells; %d fallbacks; seed %" PRIu32,
                 n_prompts, n_failed, n_prefill, after.n_reused - before.n_reused,
                 after.n_generated - before.n_generated,
                 rate(n_prefill, after.t_prefill_s - before.t_prefill_s),
@@ -143,38 +141,69 @@ std::string format_stats(const lh_stats& before, const lh_stats& after, size_t n
                 n_batches > 0 ? static_cast<double>(after.n_clients - before.n_clients) /
                                     static_cast<double>(n_batches)
                               : 0.0,
-                after.n_cells_max, n_fallbacks, after.n_pauses - before.n_pauses, seed);
+                after.n_cells_max, n_fallbacks, seed);
   return line;
 }
 
-// The KV layout is chosen by the prompts: one stream per sequence where each has room for
-// its share of n_ctx, because attention is cheaper then and a text does not depend on its
-// neighbours; else one pool, of which a prompt may use all.
-void prepare_engine(newrllama_context& ctx, const std::vector<lh::HerdPrompt>& prompts,
-                    int32_t max_tokens) {
-  const int64_t share = ctx.params.n_ctx / ctx.params.n_seq_max;
-  bool pool = false;
+// Sequences that n_ctx cells have room for, shared out for these prompts.
+struct Layout {
+  int32_t n_slots;
+  int32_t n_hold_max;
+  int32_t n_ctx_seq;  // cells of each
+};
+
+// One stream of cells per sequence, each as large as the longest prompt needs; as many as
+// n_ctx has room for, at most those that the user wants. A common pool would hold a few
+// more, but there a text depends on its neighbours (attention adds up in the order of the
+// cells), and attention costs more.
+Layout plan(const newrllama_context& ctx, const std::vector<lh::HerdPrompt>& prompts,
+            const lh::PrefixTree& tree, int32_t max_tokens) {
+  constexpr int32_t kRounding = 256;  // libllama's, for the cells of a stream
+  int64_t need = 1;
   for (const lh::HerdPrompt& prompt : prompts) {
-    const int64_t need = static_cast<int64_t>(prompt.tokens.size()) + max_tokens;
-    // One that fits nowhere will fail by itself; it is no reason for a pool.
-    pool = pool || (need > share && need <= ctx.params.n_ctx);
+    const int64_t n = static_cast<int64_t>(prompt.tokens.size()) + max_tokens;
+    if (n <= ctx.n_ctx) need = std::max(need, n);  // others fail by themselves
   }
-  if (ctx.engine && (ctx.params.kv_unified != 0) == pool) return;
-  ctx.params.kv_unified = pool ? 1 : 0;
+  const auto stream =
+      static_cast<int32_t>((need + kRounding - 1) / kRounding) * kRounding;
+  const int32_t n_streams = std::max(1, ctx.n_ctx / stream);
+  const int32_t n_hold = std::min(
+      {lh::prefix_depth(tree), kMostHeld, std::max(n_streams / 4, 1), n_streams - 1});
+  return {std::min(ctx.n_slots, n_streams - n_hold), n_hold, stream};
+}
+
+// Keeps the engine if it has what the layout asks for.
+void prepare_engine(newrllama_context& ctx, const Layout& layout) {
+  const int32_t n_seq = layout.n_slots + layout.n_hold_max;
+  if (ctx.engine) {
+    const lh_engine_info info = ctx.engine->info();
+    if (info.n_seq_max == n_seq && info.n_ctx_seq == layout.n_ctx_seq) return;
+  }
   ctx.engine.reset();
-  ctx.engine = std::make_unique<lh_engine>(*ctx.model, ctx.params, &ctx.abort_flag);
+  lh_engine_params params;
+  lh_engine_default_params(&params);
+  params.kv_unified = 0;
+  params.n_ctx = layout.n_ctx_seq * n_seq;
+  params.n_seq_max = n_seq;
+  params.n_threads = ctx.n_threads;
+  ctx.engine = std::make_unique<lh_engine>(*ctx.model, params, &ctx.abort_flag);
 }
 
 // Runs the prompts; returns false after newrllama_abort.
 bool run_herd(newrllama_context& ctx, std::vector<lh::HerdPrompt> prompts,
               const newrllama_parallel_params& params,
               std::vector<lh::HerdResult>& results) {
-  const lh::HerdSettings settings = settings_of(ctx, params);
+  lh::HerdSettings settings = settings_of(params);
   const std::lock_guard<std::mutex> lock(ctx.mutex);
   ctx.abort_flag = false;
-  prepare_engine(ctx, prompts, params.max_tokens);
+  lh::PrefixTree tree = lh::herd_prefixes(prompts);
+  const Layout layout = plan(ctx, prompts, tree, params.max_tokens);
+  prepare_engine(ctx, layout);
+  settings.n_slots = layout.n_slots;
+  settings.n_hold_max = layout.n_hold_max;
+  settings.n_ctx = ctx.n_ctx;
   const lh_stats before = ctx.engine->stats();
-  lh::Herd herd(*ctx.engine, std::move(prompts), settings);
+  lh::Herd herd(*ctx.engine, std::move(prompts), std::move(tree), settings);
   const bool complete = herd.run();
   results = herd.results();
   int32_t n_failed = 0;
@@ -229,13 +258,13 @@ newrllama_error_code newrllama_context_create(newrllama_model_handle model, int 
     lh::require_range("n_seq_max", n_seq_max, 1, limit - kMostHeld);
     auto ctx = std::make_unique<newrllama_context>();
     ctx->model = &model_of(model);
+    lh::require_range("n_ctx", n_ctx, 1, INT32_MAX / 2);
+    lh::require_range("n_threads", n_threads, 0, 1024);
+    ctx->n_ctx = n_ctx;
+    ctx->n_threads = n_threads;
     ctx->n_slots = n_seq_max;
-    lh_engine_default_params(&ctx->params);
-    ctx->params.n_ctx = n_ctx;
-    ctx->params.n_threads = n_threads;
-    ctx->params.n_seq_max = n_seq_max + kMostHeld;
-    // Made now, so that what is wrong with the arguments is said now.
-    prepare_engine(*ctx, {}, 0);
+    // Made now, so that what is wrong with the model is said now.
+    prepare_engine(*ctx, plan(*ctx, {}, {}, 0));
     *context_out = ctx.release();
   });
 }

@@ -73,8 +73,9 @@ NEWRLLAMA_API newrllama_error_code newrllama_model_load(const char* model_path,
 NEWRLLAMA_API void newrllama_model_free(newrllama_model_handle model);
 
 /* n_ctx: KV cells, a pool that all prompts share: one prompt with its answer may use all
- * of it. n_seq_max: prompts that run at once (sequences that hold shared prefixes come on
- * top). n_threads: 0 for libllama's default. */
+ * of it, and how many run at once, at most n_seq_max, follows from the longest of a call.
+ * (Streams of 256 cells are the smallest that libllama makes.) n_threads: 0 for
+ * libllama's default. */
 NEWRLLAMA_API newrllama_error_code newrllama_context_create(
     newrllama_model_handle model, int n_ctx, int n_threads, int n_seq_max,
     newrllama_context_handle* context_out, const char** error_message);

@@ -56,11 +56,9 @@ TEST_CASE("every prompt has one result and the engine is empty, whatever happens
     fake::settings().eos_share = s.chance(0.5) ? 0.0 : 0.1;
     fake::settings().recurrent = s.chance(0.2);
     fake::settings().fail_state = s.chance(0.1);
-    const bool unified = s.chance(0.7);
     const int32_t n_slots = s.number(1, 8);
     const int32_t n_hold = s.number(0, 3);
-    const int32_t per_sequence = s.number(60, 150);
-    const int32_t n_ctx = unified ? s.number(60, 600) : per_sequence * (n_slots + n_hold);
+    const int32_t n_ctx_seq = s.number(60, 150);
     const int32_t max_tokens = s.number(1, 30);
     const bool faults = s.chance(0.4);
     if (faults) {
@@ -72,17 +70,17 @@ TEST_CASE("every prompt has one result and the engine is empty, whatever happens
       };
     }
     const auto model = toy::model();
-    lh_engine engine(*model, toy::engine_params(n_ctx, n_slots + n_hold, unified));
-    lh::HerdSettings settings{toy::greedy(), max_tokens, n_slots, n_hold};
+    lh_engine engine(*model, toy::engine_params(n_ctx_seq * (n_slots + n_hold),
+                                                n_slots + n_hold, false));
+    lh::HerdSettings settings{toy::greedy(), max_tokens, n_slots, n_hold, n_ctx_seq};
     const auto prompts = s.prompts();
-    lh::Herd herd(engine, prompts, settings);
+    lh::Herd herd(engine, prompts, lh::herd_prefixes(prompts), settings);
     REQUIRE(herd.run());
     REQUIRE(herd.results().size() == prompts.size());
-    const int32_t capacity = engine.info().n_ctx_seq;
     for (size_t i = 0; i < prompts.size(); ++i) {
       CAPTURE(i);
       const lh::HerdResult& result = herd.results()[i];
-      if (!is_possible(prompts[i], max_tokens, capacity)) {
+      if (!is_possible(prompts[i], max_tokens, n_ctx_seq)) {
         CHECK(result.failed);
         CHECK_FALSE(result.text.empty());
       } else if (!result.failed) {
