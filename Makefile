@@ -68,7 +68,7 @@ demo: setup $(SMOLLM2) ## label real texts from R and print a table
 test: system-dev setup $(DEV) models ## every test: C API, pytest, testthat
 	@scripts/test.sh capi python r
 
-test-capi: $(DEV) models ## the C API's tests alone
+test-capi: system-dev $(DEV) models ## the C API's tests alone
 	@scripts/test.sh capi
 
 test-python: system-dev setup $(DEV) models ## pytest alone
@@ -77,10 +77,11 @@ test-python: system-dev setup $(DEV) models ## pytest alone
 test-r: system-dev setup $(SMOLLM2) ## testthat alone
 	@scripts/test.sh r
 
-asan: $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
+asan: system-dev $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
 	@scripts/test.sh asan
 
-valgrind: $(DEV) models ## the C API's tests under valgrind
+valgrind: $(DEV) ## the C API's unit tests under valgrind
+	@scripts/setup_system.sh valgrind
 	@scripts/test.sh valgrind
 
 check: lint type versions header check-r ## linters, type checks, R CMD check: all that is no test
@@ -94,7 +95,7 @@ lint-python: $(DEV)
 lint-sh: $(DEV)
 	.venv/bin/shellcheck --external-sources scripts/*.sh .ci/run
 
-lint-c: $(DEV)
+lint-c: system-dev $(DEV)
 	@scripts/lint_c.sh
 
 lint-r: system-dev $(DEV) $(R_PACKAGE)

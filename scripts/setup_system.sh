@@ -4,6 +4,7 @@
 # otherwise prints the command and stops.
 #   setup_system.sh run      what a user of the package needs
 #   setup_system.sh dev      also what its tests and linters need
+#   setup_system.sh valgrind also valgrind
 #   setup_system.sh python   prints the Python to make the virtual environment with
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -73,9 +74,11 @@ main() {
   command -v c++ >/dev/null || debian+=(build-essential)
   find_python >/dev/null || debian+=(python3 python3-venv python3-dev)
   command -v Rscript >/dev/null || debian+=(r-base-core)
+  if [[ $1 == valgrind ]] && ! command -v valgrind >/dev/null; then debian+=(valgrind); fi
 
   mapfile -t packages < <(r_field Depends; r_field Imports)
-  if [[ $1 == dev ]]; then
+  if [[ $1 != run ]]; then
+    [[ -f /usr/include/doctest/doctest.h ]] || debian+=(doctest-dev)
     mapfile -t -O "${#packages[@]}" packages < <(r_field Suggests; printf 'lintr\n')
   fi
   missing=$(missing_r_packages "${packages[@]}")

@@ -40,14 +40,16 @@ stage_asan() {
 }
 
 stage_valgrind() {
-  command -v valgrind >/dev/null || die 'valgrind is missing: apt-get install valgrind'
   build_capi build/valgrind -DCMAKE_BUILD_TYPE=RelWithDebInfo
-  "$CTEST" --test-dir build/valgrind --output-on-failure -T memcheck
+  # Not the programs on a real model: valgrind does not know all instructions that
+  # llama.cpp is compiled to when it is compiled for this processor.
+  valgrind --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
+    build/valgrind/tests/capi/units
 }
 
 # The line of a stage's output that tells how many tests ran.
 closing_line() {
-  grep -aE '^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]' "$1" |
+  grep -aE '^\[doctest\] test cases|^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]' "$1" |
     tail -n 1 | sed -E 's/^=+ | =+$//g'
 }
 
