@@ -1,0 +1,243 @@
+"""One call: from requests to results, on whatever engine it is given."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal
+
+from llamaherd import prefix_tree
+from llamaherd.client import make_clients
+from llamaherd.engine import Finish, Output
+from llamaherd.errors import GenerationError
+from llamaherd.plan import MAX_DEPTH
+from llamaherd.results import FinishReason, Result, Results
+from llamaherd.runner import Runner
+from llamaherd.scheduler import Limits
+from llamaherd.stats import Progress, make_stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.client import Client, Request
+    from llamaherd.engine import Engine
+    from llamaherd.plan import Plan
+
+    # Makes ready for needs (cells of each prompt with its answer) and shared prefixes.
+    Prepare = Callable[[Sequence[int], int], tuple[Engine, Plan]]
+
+OnError = Literal["continue", "return", "stop"]
+
+_FINISH_REASON: dict[Finish, FinishReason] = {
+    Finish.EOG: "stop",
+    Finish.STOP: "stop",
+    Finish.LENGTH: "length",
+    Finish.CANCELLED: "cancelled",
+    Finish.ERROR: "error",
+}
+_CANCELLED = Output(finish=Finish.CANCELLED)
+
+
+class Call:
+    """Requests on their way to results.
+
+    Args:
+        requests: One for each prompt.
+        seed: Base of their seeds, for the statistics.
+        n_ctx_train: Tokens that the model was trained to look back on.
+        on_error: After a failure "continue" with all others; "return": let those that
+            run finish; "stop": end at once.
+        watch: Called from the thread that runs the call, after each step, with each
+            running prompt's index and output so far.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        *,
+        seed: int,
+        n_ctx_train: int,
+        on_error: OnError = "continue",
+        watch: Callable[[int, Output], None] | None = None,
+    ) -> None:
+        self._requests = requests
+        self._seed = seed
+        self._n_ctx_train = n_ctx_train
+        self._on_error = on_error
+        self._watch = watch
+        self._twin_of = find_twins(requests)
+        self._outputs: dict[int, Output] = {}  # of all but twins
+        self._runner: Runner | None = None
+        self._n_done = 0
+        self._n_failed = 0
+        self._started_s = time.perf_counter()
+        self._weights = dict.fromkeys(range(len(requests)), 1)  # with their twins
+        for original in self._twin_of.values():
+            self._weights[original] += 1
+
+    @property
+    def progress(self) -> Progress:
+        """How far the call is. May be read from any thread."""
+        runner = self._runner
+        return Progress(
+            n_done=self._n_done,
+            n_failed=self._n_failed,
+            n_total=len(self._requests),
+            n_generated_tokens=0 if runner is None else runner.n_generated,
+            elapsed_s=time.perf_counter() - self._started_s,
+        )
+
+    def run(self, prepare: Prepare, is_cancelled: Callable[[], bool]) -> Results:
+        """Answers the prompts.
+
+        Args:
+            prepare: Makes an engine ready; its plan says what there is.
+            is_cancelled: Asked again and again; True ends the call, and what has no
+                result then is cancelled.
+
+        Raises:
+            GenerationError: A prompt failed, and `on_error` is "stop".
+        """
+        self._started_s = time.perf_counter()
+        open_ = [i for i in range(len(self._requests)) if i not in self._twin_of]
+        open_ = self._reject(open_, self._n_ctx_train, "the model was trained for", "")
+        tree = self._tree(open_)
+        engine, plan = prepare([self._need(i) for i in open_], tree.n_nodes)
+        fitting = self._reject(
+            open_, plan.n_ctx_seq, "one prompt may have", " or raise n_ctx"
+        )
+        if len(fitting) < len(open_):
+            tree = self._tree(fitting)
+        clients = make_clients(
+            [self._requests[i] for i in fitting], fitting, tree, len(self._requests)
+        )
+        before = engine.counts()
+        n_fallbacks = self._run_clients(engine, plan, clients, is_cancelled)
+        results = [self._result(i) for i in range(len(self._requests))]
+        stats = make_stats(
+            results,
+            plan,
+            (before, engine.counts()),
+            n_copied=len(self._twin_of),
+            n_fallbacks=n_fallbacks,
+            seed=self._seed,
+            wall_s=time.perf_counter() - self._started_s,
+        )
+        return self._judged(Results(results, stats))
+
+    def _run_clients(
+        self,
+        engine: Engine,
+        plan: Plan,
+        clients: list[Client],
+        is_cancelled: Callable[[], bool],
+    ) -> int:
+        """Returns the number of fallbacks."""
+        if self._n_failed and self._on_error != "continue":
+            return 0
+        self._runner = runner = Runner(
+            engine,
+            clients,
+            Limits(
+                n_slots=plan.n_seq_max,
+                n_hold=plan.n_hold,
+                n_cells=plan.n_ctx if plan.kv_layout == "unified" else None,
+            ),
+            is_cancelled=lambda: is_cancelled() or self._is_stopped,
+            on_finish=self._finish,
+            watch=self._watch,
+        )
+        runner.run()
+        return runner.n_fallbacks
+
+    def _judged(self, results: Results) -> Results:
+        if self._on_error == "stop":
+            for result in results:
+                if result.error is not None:
+                    message = f"prompts[{result.index}] failed: {result.error}"
+                    raise GenerationError(message, results)
+        return results
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self._n_failed > 0 and self._on_error == "stop"
+
+    def _need(self, i: int) -> int:
+        request = self._requests[i]
+        return len(request.tokens) + request.max_tokens
+
+    def _tree(self, indices: Sequence[int]) -> prefix_tree.PrefixTree:
+        tokens = [self._requests[i].tokens for i in indices]
+        return prefix_tree.build(tokens).limited(MAX_DEPTH)
+
+    def _reject(
+        self, indices: list[int], capacity: int, whose: str, advice: str
+    ) -> list[int]:
+        """Fails prompts that cannot be answered whatever happens; returns the others."""
+        fitting: list[int] = []
+        for i in indices:
+            request = self._requests[i]
+            n_prompt, n_answer = len(request.tokens), request.max_tokens
+            if n_prompt == 0:
+                self._fail(i, "the prompt is empty: it has no tokens")
+            elif n_prompt + n_answer > capacity:
+                self._fail(
+                    i,
+                    f"the prompt has {n_prompt} tokens; with max_tokens ({n_answer}) "
+                    f"that is {n_prompt + n_answer}, more than the {capacity} that "
+                    f"{whose}: shorten the prompt, lower max_tokens{advice}",
+                )
+            else:
+                fitting.append(i)
+        return fitting
+
+    def _fail(self, i: int, reason: str) -> None:
+        self._finish(i, Output(finish=Finish.ERROR, message=reason))
+
+    def _finish(self, i: int, output: Output) -> None:
+        self._outputs[i] = output
+        if output.finish is Finish.CANCELLED:
+            return
+        self._n_done += self._weights[i]
+        if output.finish is Finish.ERROR:
+            self._n_failed += self._weights[i]
+            if self._on_error == "return" and self._runner is not None:
+                self._runner.scheduler.stop_admitting()
+
+    def _result(self, i: int) -> Result:
+        output = self._outputs.get(self._twin_of.get(i, i), _CANCELLED)
+        request = self._requests[i]
+        n_prompt = len(request.tokens)
+        is_finished = output.finish not in (Finish.CANCELLED, Finish.ERROR)
+        return Result(
+            index=i,
+            text=output.text if is_finished else None,
+            tokens=list(output.tokens),
+            finish_reason=_FINISH_REASON[output.finish],
+            error=output.message if output.finish is Finish.ERROR else None,
+            n_prompt_tokens=n_prompt,
+            n_reused_tokens=n_prompt if i in self._twin_of else output.n_reused,
+            seed=request.seed,
+        )
+
+
+def find_twins(requests: Sequence[Request]) -> dict[int, int]:
+    """Greedy requests that equal an earlier one, and will get its answer.
+
+    Returns:
+        Index of such a request: index of the first of its kind.
+    """
+    first: dict[object, int] = {}
+    twin_of: dict[int, int] = {}
+    for i, request in enumerate(requests):
+        if not request.sampling.is_greedy:
+            continue
+        key = (
+            request.tokens.tobytes(),
+            request.max_tokens,
+            request.stop,
+            request.sampling,
+        )
+        original = first.setdefault(key, i)
+        if original != i:
+            twin_of[i] = original
+    return twin_of

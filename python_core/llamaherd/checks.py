@@ -1,0 +1,115 @@
+"""Checks of arguments. Each returns the value, or raises naming argument and value."""
+
+from __future__ import annotations
+
+import math
+import operator
+from numbers import Real
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_T = TypeVar("_T")
+
+INT32_MAX = 2**31 - 1
+
+
+def integer(name: str, value: object, low: int, high: int = INT32_MAX) -> int:
+    """A whole number in [low, high]; numpy's integers are whole numbers, True is not.
+
+    Raises:
+        TypeError: `value` is no integer.
+        ValueError: It is out of range.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {_shown(value)}")
+    number = operator.index(value)
+    if not low <= number <= high:
+        limit = f"at least {low}" if high == INT32_MAX else f"between {low} and {high}"
+        raise ValueError(f"{name} must be {limit}, not {number}")
+    return number
+
+
+def real(name: str, value: object, low: float, high: float) -> float:
+    """A finite number in [low, high].
+
+    Raises:
+        TypeError: `value` is no real number.
+        ValueError: It is not finite or out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {_shown(value)}")
+    number = float(value)
+    if not (math.isfinite(number) and low <= number <= high):
+        raise ValueError(f"{name} must be between {low:g} and {high:g}, not {number:g}")
+    return number
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False.
+
+    Raises:
+        TypeError: `value` is neither.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {_shown(value)}")
+    return value
+
+
+def text(name: str, value: object) -> str:
+    """A str that UTF-8 can encode.
+
+    Raises:
+        TypeError: `value` is no str.
+        ValueError: It has lone surrogates.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {_shown(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} is not valid Unicode: {error.reason}") from error
+    return value
+
+
+def choice(name: str, value: object, choices: Sequence[_T]) -> _T:
+    """One of `choices`.
+
+    Raises:
+        ValueError: `value` is none of them.
+    """
+    for candidate in choices:
+        if type(value) is type(candidate) and value == candidate:
+            return candidate
+    allowed = ", ".join(repr(candidate) for candidate in choices)
+    raise ValueError(f"{name} must be one of {allowed}, not {_shown(value)}")
+
+
+def stop_texts(name: str, value: object) -> tuple[str, ...]:
+    """Texts that end an answer: a str, a sequence of them, or None for none.
+
+    Raises:
+        TypeError: `value` is something else.
+        ValueError: A text is empty, or there are more than 1024.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = (value,)
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name} must be a str or a list of str, not {_shown(value)}")
+    if len(value) > 1024:
+        raise ValueError(f"{name} must have at most 1024 texts, not {len(value)}")
+    texts = tuple(text(f"{name}[{i}]", item) for i, item in enumerate(value))
+    if "" in texts:
+        raise ValueError(f"{name}[{texts.index('')}] must not be empty")
+    return texts
+
+
+def _shown(value: object) -> str:
+    """A value as a message shows it: its type if it is long, and never too much of it."""
+    shown = repr(value)
+    if len(shown) > 60:
+        shown = shown[:57] + "..."
+    return f"{shown} ({type(value).__name__})"

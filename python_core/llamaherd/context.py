@@ -1,0 +1,241 @@
+"""Where prompts run: a KV cache on a model, sized when it is first needed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+from weakref import WeakKeyDictionary
+
+from llamaherd import checks, kv_cells, machine
+from llamaherd._native_engine import EngineParams, NativeEngine
+from llamaherd.errors import ContextClosedError, ContextError
+from llamaherd.model import Model
+from llamaherd.plan import MAX_HOLD, MAX_SLOTS, Layout, Plan, Sizes, make_plan
+from llamaherd.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from llama_cpp import Llama
+
+_MAX_THREADS = 1024
+_MAX_BATCH = 1 << 16
+_FLASH_ATTN = {"auto": -1, False: 0, True: 1}
+
+
+class Context:
+    """A KV cache on a model, and the settings it is computed with.
+
+    The memory is taken at the first call and taken anew only when a call needs more, or
+    another layout. A context may be used from several threads: calls take turns, first
+    come, first served. It is a context manager.
+
+    Args:
+        model: Is kept alive.
+        n_ctx: KV cells in all. They are a pool: one prompt with its answer may use all of
+            them, and how many run at once follows from what fits. "auto": what the
+            prompts need, within half of the memory that is available.
+        n_seq_max: Prompts that may run at once, at most 248; sequences for shared
+            prefixes come on top. "auto": up to 32.
+        n_threads: Threads for generation; None: the physical cores.
+        n_batch: Most tokens in one llama_decode; None: 512.
+        kv_layout: "per_sequence" gives each sequence an equal share of the cells, which
+            is faster; "unified" lets all share them; "auto" takes the first if all
+            prompts fit into their shares.
+        n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512.
+        n_threads_batch: Threads for prompts; None: as `n_threads`.
+        flash_attn: Use flash attention; "auto": if the model can.
+        type_k: Type of the cached keys, such as "f16" or "q8_0".
+        type_v: Type of the cached values.
+        offload_kqv: Keep the KV cache on the GPU, if there is one.
+        swa_full: Keep all cells of layers with sliding-window attention.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+        ModelClosedError: The model is closed.
+    """
+
+    def __init__(  # noqa: PLR0917 - as R and C have them
+        self,
+        model: Model,
+        n_ctx: int | Literal["auto"] = "auto",
+        n_seq_max: int | Literal["auto"] = "auto",
+        n_threads: int | None = None,
+        n_batch: int | None = None,
+        kv_layout: Layout | Literal["auto"] = "auto",
+        *,
+        n_ubatch: int | None = None,
+        n_threads_batch: int | None = None,
+        flash_attn: bool | Literal["auto"] = "auto",
+        type_k: str = "f16",
+        type_v: str = "f16",
+        offload_kqv: bool = True,
+        swa_full: bool = False,
+    ) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model must be a llamaherd.Model, not {model!r}")
+        layouts: tuple[Layout | Literal["auto"], ...] = (
+            "auto",
+            "unified",
+            "per_sequence",
+        )
+        layout = checks.choice("kv_layout", kv_layout, layouts)
+        self._sizes = Sizes(
+            n_ctx=_auto_or_integer("n_ctx", n_ctx, checks.INT32_MAX),
+            n_seq_max=_auto_or_integer("n_seq_max", n_seq_max, MAX_SLOTS),
+            kv_layout=None if layout == "auto" else layout,
+        )
+        least_batch = (self._sizes.n_seq_max or 1) + MAX_HOLD
+        batch = _integer_or("n_batch", n_batch, least_batch, _MAX_BATCH, 512)
+        threads = _integer_or("n_threads", n_threads, 1, _MAX_THREADS, machine.n_cores())
+        type_names = tuple(kv_cells.TYPES)
+        keys = checks.choice("type_k", type_k, type_names)
+        values = checks.choice("type_v", type_v, type_names)
+        # Sizes are filled in for each plan.
+        self._params = EngineParams(
+            n_ctx=0,
+            n_seq_max=0,
+            kv_unified=True,
+            n_batch=batch,
+            n_ubatch=_integer_or("n_ubatch", n_ubatch, 1, batch, min(batch, 512)),
+            n_threads=threads,
+            n_threads_batch=_integer_or(
+                "n_threads_batch", n_threads_batch, 1, _MAX_THREADS, threads
+            ),
+            flash_attn=_FLASH_ATTN[
+                checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
+            ],
+            offload_kqv=checks.flag("offload_kqv", offload_kqv),
+            swa_full=checks.flag("swa_full", swa_full),
+            type_k=kv_cells.TYPES[keys][0],
+            type_v=kv_cells.TYPES[values][0],
+        )
+        self.model = model
+        self.turns = Turns()
+        self._bytes_per_cell = kv_cells.bytes_per_cell(
+            model.metadata, model.info, keys, values
+        )
+        # Read once, so that equal calls are planned equally.
+        self._memory_bytes = machine.available_memory()
+        self._engine: NativeEngine | None = None
+        self._plan: Plan | None = None
+        self._closed = False
+        model.register(self)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The sizes of the KV cache that there is now; None before the first call."""
+        return self._plan
+
+    @property
+    def closed(self) -> bool:
+        """Whether the context was closed."""
+        return self._closed
+
+    def prepare(self, needs: Sequence[int], n_prefixes: int) -> tuple[NativeEngine, Plan]:
+        """An engine for a call, made anew only if the one that is there does not do.
+
+        Only who holds `turns` may call this, and use the engine until then.
+
+        Args:
+            needs: Cells that each prompt with its answer needs.
+            n_prefixes: Prefixes that the prompts share.
+
+        Raises:
+            ContextClosedError: The context was closed.
+            ContextError: There is not enough memory.
+        """
+        if self._closed:
+            raise ContextClosedError("the context is closed")
+        wanted = make_plan(
+            self._sizes,
+            needs,
+            n_prefixes,
+            n_batch=self._params.n_batch,
+            bytes_per_cell=self._bytes_per_cell,
+            memory_bytes=self._memory_bytes,
+        )
+        if self._engine is None or self._plan is None or not self._plan.covers(wanted):
+            self._engine = self._plan = None  # frees the memory first
+            self._engine, self._plan = self._make_engine(wanted)
+        return self._engine, self._plan
+
+    def _make_engine(self, plan: Plan) -> tuple[NativeEngine, Plan]:
+        available = machine.available_memory()
+        if plan.memory_bytes > available:
+            raise ContextError(
+                f"a KV cache of {plan.n_ctx} cells takes {plan.memory_bytes / 1e9:.1f} "
+                f"GB, {available / 1e9:.1f} are available: lower n_ctx (or n_seq_max, "
+                "for kv_layout='per_sequence')"
+            )
+        params = replace(
+            self._params,
+            n_ctx=plan.n_ctx,
+            n_seq_max=plan.n_sequences,
+            kv_unified=plan.kv_layout == "unified",
+        )
+        engine = NativeEngine(self.model.handle, params)
+        return engine, replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
+
+    def close(self) -> None:
+        """Frees the KV cache. A call that runs ends with `ContextClosedError`."""
+        self._closed = True
+        engine = self._engine
+        if engine is not None:
+            engine.abort(on=True)
+        with self.turns:
+            self._engine = self._plan = None
+
+    def __enter__(self) -> Context:  # noqa: PYI034 - typing.Self is of Python 3.11
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self._plan or "not sized yet"
+        return f"<Context on {self.model!r}: {state}>"
+
+
+_contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
+
+
+def as_context(value: object) -> Context:
+    """A context, or the one that belongs to a `llama_cpp.Llama`.
+
+    Raises:
+        TypeError: `value` is neither.
+    """
+    if isinstance(value, Context):
+        return value
+    llama_cpp = sys.modules.get("llama_cpp")
+    if llama_cpp is None or not isinstance(value, llama_cpp.Llama):
+        raise TypeError(
+            "ctx must be a llamaherd.Context or a llama_cpp.Llama, not "
+            f"{type(value).__name__}"
+        )
+    context = _contexts_of_llamas.get(value)
+    if context is None or context.closed:
+        # Borrowed: a context that kept its Llama alive would never leave the dictionary.
+        context = Context(Model.borrow(value))
+        _contexts_of_llamas[value] = context
+    return context
+
+
+def _auto_or_integer(name: str, value: object, high: int) -> int | None:
+    if isinstance(value, str):
+        checks.choice(name, value, ("auto",))
+        return None
+    return checks.integer(name, value, 1, high)
+
+
+def _integer_or(name: str, value: object, low: int, high: int, default: int) -> int:
+    return default if value is None else checks.integer(name, value, low, high)

@@ -1,0 +1,369 @@
+"""The public calls: many prompts at once, one prompt, one prompt as a stream."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Literal, TypedDict, overload
+
+from llamaherd import _native, checks
+from llamaherd.call import Call, OnError
+from llamaherd.client import Request
+from llamaherd.context import Context, as_context
+from llamaherd.errors import ContextClosedError, Interrupted
+from llamaherd.job import Job
+from llamaherd.progress import reporter
+from llamaherd.sampling import SamplingParams, changed_fields
+from llamaherd.tokens import ParseSpecial, Prompt, prompt_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from llama_cpp import Llama
+    from typing_extensions import Unpack
+
+    from llamaherd.engine import Output
+    from llamaherd.progress import ProgressOption
+    from llamaherd.results import Result, Results
+    from llamaherd.stats import Progress
+
+_REPORT_S = 0.1
+_POLL_S = 0.05
+
+
+def generate_parallel(
+    ctx: Context | Llama,
+    prompts: Sequence[Prompt],
+    *,
+    max_tokens: int = 100,
+    temperature: float = 0.0,
+    top_k: int = 40,
+    top_p: float = 1.0,
+    min_p: float = 0.05,
+    repeat_last_n: int = 0,
+    penalty_repeat: float = 1.0,
+    seed: int | None = 1234,
+    stop: str | Sequence[str] | None = None,
+    ignore_eos: bool = False,
+    params: SamplingParams | Sequence[SamplingParams] | None = None,
+    parse_special: ParseSpecial = "auto",
+    progress: ProgressOption = False,
+    on_error: OnError = "continue",
+) -> Results:
+    """Answers many prompts at once.
+
+    A prompt that fails has an `error` in its result; the others are answered as well.
+
+    Args:
+        ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.
+        prompts: Texts or token ids, any number of them.
+        max_tokens: Tokens to generate for each prompt at most.
+        temperature: <= 0 takes the most likely token each time.
+        top_k: Draw from so many tokens, the most likely ones; <= 0: all.
+        top_p: Draw from the most likely tokens with so much probability together.
+        min_p: Draw from tokens with so much of the most likely one's probability.
+        repeat_last_n: Tokens that the repeat penalty looks at; 0: none; -1: all.
+        penalty_repeat: Divides the logits of repeated tokens; 1: off.
+        ignore_eos: Never end before `max_tokens`.
+        seed: Prompt i draws with a seed made of this and i, whatever runs beside it and
+            in whatever order; None or negative: a fresh one, reported in the statistics.
+        stop: Texts that end an answer and are not part of it.
+        params: All of sampling, once or for each prompt, instead of single arguments;
+            where its max_tokens, stop or seed is None, those above count.
+        parse_special: Whether the texts of special tokens in prompts mean those tokens;
+            "auto": in prompts that start with one, as those of chat templates do.
+        progress: True shows a bar; a function is called with a `Progress` now and then,
+            on the calling thread.
+        on_error: When a prompt fails: "continue" with all others; "return": let those
+            that run finish; "stop": end at once and raise `GenerationError`.
+
+    Returns:
+        One result per prompt, in the order of the prompts.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+        Interrupted: Ctrl-C; its `results` has what was finished.
+        GenerationError: A prompt failed, and `on_error` is "stop".
+        ContextClosedError: The context was closed.
+        ContextError: There is not enough memory.
+    """
+    single = SamplingParams(
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repeat_last_n=repeat_last_n,
+        penalty_repeat=penalty_repeat,
+        ignore_eos=ignore_eos,
+    )
+    with reporter(progress) as report:
+        job = start_parallel(
+            ctx,
+            prompts,
+            params=_one_or_other(single, params),
+            max_tokens=max_tokens,
+            seed=seed,
+            stop=stop,
+            parse_special=parse_special,
+            on_error=on_error,
+        )
+        return _wait(job, report)
+
+
+def start_parallel(
+    ctx: Context | Llama,
+    prompts: Sequence[Prompt],
+    *,
+    params: SamplingParams | Sequence[SamplingParams] | None = None,
+    max_tokens: int = 100,
+    seed: int | None = 1234,
+    stop: str | Sequence[str] | None = None,
+    parse_special: ParseSpecial = "auto",
+    on_error: OnError = "continue",
+) -> Job:
+    """Starts what `generate_parallel` does and returns at once; same arguments.
+
+    Wrong arguments raise here, before anything runs.
+    """
+    context = as_context(ctx)
+    call = _make_call(
+        context,
+        prompts,
+        params,
+        max_tokens=max_tokens,
+        seed=seed,
+        stop=stop,
+        parse_special=parse_special,
+        on_error=on_error,
+    )
+    return Job(context, call)
+
+
+class Settings(TypedDict, total=False):
+    """Settings of `generate`, as in `generate_parallel`."""
+
+    max_tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repeat_last_n: int
+    penalty_repeat: float
+    seed: int | None
+    stop: str | Sequence[str] | None
+    ignore_eos: bool
+    params: SamplingParams | None
+    parse_special: ParseSpecial
+
+
+@overload
+def generate(
+    ctx: Context | Llama,
+    prompt: Prompt,
+    *,
+    stream: Literal[False] = False,
+    **settings: Unpack[Settings],
+) -> Result: ...
+@overload
+def generate(
+    ctx: Context | Llama,
+    prompt: Prompt,
+    *,
+    stream: Literal[True],
+    **settings: Unpack[Settings],
+) -> Iterator[str]: ...
+def generate(  # noqa: D417 - the others are explained once
+    ctx: Context | Llama,
+    prompt: Prompt,
+    *,
+    stream: bool = False,
+    max_tokens: int = 100,
+    temperature: float = 0.0,
+    top_k: int = 40,
+    top_p: float = 1.0,
+    min_p: float = 0.05,
+    repeat_last_n: int = 0,
+    penalty_repeat: float = 1.0,
+    seed: int | None = 1234,
+    stop: str | Sequence[str] | None = None,
+    ignore_eos: bool = False,
+    params: SamplingParams | None = None,
+    parse_special: ParseSpecial = "auto",
+) -> Result | Iterator[str]:
+    """Answers one prompt. The arguments are those of `generate_parallel`.
+
+    Args:
+        stream: Return the answer in pieces, while it is generated.
+
+    Returns:
+        The result, or with `stream` an iterator over pieces of its text. The prompt
+        starts to run with the first piece that is asked for.
+
+    Raises:
+        GenerationError: The prompt failed. Otherwise as `generate_parallel`.
+    """
+    single = SamplingParams(
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repeat_last_n=repeat_last_n,
+        penalty_repeat=penalty_repeat,
+        ignore_eos=ignore_eos,
+    )
+    context = as_context(ctx)
+    texts: SimpleQueue[str] = SimpleQueue()
+    call = _make_call(
+        context,
+        [prompt],
+        _one_or_other(single, params),
+        max_tokens=max_tokens,
+        seed=seed,
+        stop=stop,
+        parse_special=parse_special,
+        on_error="stop",
+        watch=(lambda _, output: texts.put(output.text)) if stream else None,
+    )
+    if checks.flag("stream", stream):
+        return _pieces(context, call, texts)
+    return _wait(Job(context, call), lambda _: None)[0]
+
+
+def _pieces(context: Context, call: Call, texts: SimpleQueue[str]) -> Iterator[str]:
+    """What each text adds to the one before it. Leaving early cancels the call."""
+    job = Job(context, call)
+    n_shown = 0
+    try:
+        while True:
+            is_over = job.wait(0)  # asked first: what is queued then is all there is
+            try:
+                text = texts.get(timeout=0 if is_over else _POLL_S)
+            except Empty:
+                if is_over:
+                    break
+                continue
+            if len(text) > n_shown:
+                yield text[n_shown:]
+                n_shown = len(text)
+        job.results()
+    finally:
+        job.cancel()
+        job.wait()
+
+
+def _wait(job: Job, report: Callable[[Progress], object]) -> Results:
+    try:
+        while not job.wait(_REPORT_S):
+            report(job.progress)
+        report(job.progress)
+    except BaseException as error:
+        job.cancel()
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted(job.results()) from None
+        job.wait()
+        raise
+    return job.results()
+
+
+def _one_or_other(
+    single: SamplingParams, params: SamplingParams | Sequence[SamplingParams] | None
+) -> SamplingParams | Sequence[SamplingParams]:
+    """Single arguments or `params`, but not both.
+
+    Raises:
+        ValueError: Both are given.
+    """
+    if params is None:
+        return single
+    changed = changed_fields(single)
+    if changed:
+        raise ValueError(f"{changed[0]} is given beside params; set it in params instead")
+    return params
+
+
+def _make_call(
+    context: Context,
+    prompts: object,
+    params: SamplingParams | Sequence[SamplingParams] | None,
+    *,
+    max_tokens: int,
+    seed: int | None,
+    stop: str | Sequence[str] | None,
+    parse_special: ParseSpecial,
+    on_error: OnError,
+    watch: Callable[[int, Output], None] | None = None,
+) -> Call:
+    """Checks all arguments and tokenizes the prompts."""
+    if context.closed:
+        raise ContextClosedError("ctx is closed")
+    model = context.model
+    checks.choice("parse_special", parse_special, ("auto", True, False))
+    checks.choice("on_error", on_error, ("continue", "return", "stop"))
+    n_most = checks.integer("max_tokens", max_tokens, 1)
+    stops = checks.stop_texts("stop", stop)
+    tokens = [
+        prompt_tokens(model, f"prompts[{i}]", prompt, parse_special)
+        for i, prompt in enumerate(_checked_prompts(prompts))
+    ]
+    each = _checked_params(params, len(tokens))
+    if isinstance(params, SamplingParams) and params.seed is not None:
+        seed = params.seed
+    base = _base_seed(seed)
+    requests = [
+        Request(
+            tokens=prompt,
+            max_tokens=n_most if own.max_tokens is None else own.max_tokens,
+            sampling=own,
+            stop=stops if own.stop is None else tuple(own.stop),
+            seed=_native.derive_seed(
+                base if own is params or own.seed is None else _base_seed(own.seed), i
+            ),
+        )
+        for i, (prompt, own) in enumerate(zip(tokens, each, strict=True))
+    ]
+    return Call(
+        requests,
+        seed=base,
+        n_ctx_train=model.info.n_ctx_train,
+        on_error=on_error,
+        watch=watch,
+    )
+
+
+def _checked_prompts(prompts: object) -> list[object]:
+    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+        raise TypeError(
+            f"prompts must be a list of prompts, not {type(prompts).__name__} "
+            "(generate() answers a single one)"
+        )
+    checked = list(prompts)
+    if not checked:
+        raise ValueError("prompts must not be empty")
+    return checked
+
+
+def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams()] * n_prompts
+    if not isinstance(params, Sequence):
+        raise TypeError(
+            f"params must be SamplingParams, or one for each prompt, not {params!r}"
+        )
+    for i, each in enumerate(params):
+        if not isinstance(each, SamplingParams):
+            raise TypeError(f"params[{i}] must be SamplingParams, not {each!r}")
+    if len(params) != n_prompts:
+        raise ValueError(
+            f"params must have one element per prompt ({n_prompts}), not {len(params)}"
+        )
+    return params
+
+
+def _base_seed(seed: object) -> int:
+    """A uint32; None and negative numbers stand for a fresh one."""
+    if seed is None:
+        return secrets.randbits(32)
+    number = checks.integer("seed", seed, -(2**31), 2**32 - 1)
+    return number if number >= 0 else secrets.randbits(32)

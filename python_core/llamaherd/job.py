@@ -1,0 +1,134 @@
+"""A call that runs in a thread of its own, so that its caller stays free to act."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from llamaherd.errors import ContextClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.call import Call
+    from llamaherd.context import Context
+    from llamaherd.engine import Engine
+    from llamaherd.plan import Plan
+    from llamaherd.results import Results
+    from llamaherd.stats import Progress
+
+_SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
+
+
+class Job:
+    """A call under way. It waits for its turn on the context, then runs.
+
+    Args:
+        context: Where to run.
+        call: What to run.
+    """
+
+    def __init__(self, context: Context, call: Call) -> None:
+        self._context = context
+        self._call = call
+        self._engine: Engine | None = None  # while it is this job's turn
+        self._is_cancelled = False
+        self._is_done = Event()
+        self._results: Results | None = None
+        self._error: BaseException | None = None
+        _jobs.add(self)
+        # A daemon: an interpreter that ends cancels its jobs instead of waiting for them.
+        self._thread = Thread(target=self._run, name="llamaherd", daemon=True)
+        self._thread.start()
+
+    @property
+    def progress(self) -> Progress:
+        """How far the call is."""
+        return self._call.progress
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the call is over; Ctrl-C ends the wait, not the call.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds; None: as long as it takes.
+
+        Returns:
+            Whether the call is over.
+        """
+        end = None if timeout_s is None else monotonic() + timeout_s
+        while not self._is_done.is_set():
+            left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
+            if left <= 0:
+                return False
+            self._is_done.wait(left)
+        return True
+
+    def cancel(self) -> None:
+        """Ends the call within a fraction of a second; what is finished is kept."""
+        self._is_cancelled = True
+        engine = self._engine
+        if engine is not None:
+            engine.abort(on=True)
+
+    def results(self) -> Results:
+        """Waits for the call and returns its results.
+
+        Raises:
+            GenerationError: A prompt failed, and `on_error` is "stop".
+            ContextClosedError: The context was closed.
+            ContextError: There is not enough memory.
+        """
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        if self._results is None:  # no thread ends without one or the other
+            raise RuntimeError("the call has no results")
+        return self._results
+
+    def _run(self) -> None:
+        try:
+            with self._context.turns:
+                self._results = self._take_turn()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._error = error
+        finally:
+            self._is_done.set()
+
+    def _take_turn(self) -> Results:
+        try:
+            results = self._call.run(self._prepare, self._must_stop)
+        finally:
+            self._engine = None
+        if self._context.closed and "cancelled" in results.finish_reasons:
+            raise ContextClosedError("the context was closed while it generated")
+        if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
+            sys.stderr.write(f"llamaherd: {results.stats}\n")
+        return results
+
+    def _prepare(self, needs: Sequence[int], n_prefixes: int) -> tuple[Engine, Plan]:
+        engine, plan = self._context.prepare(needs, n_prefixes)
+        # In this order: a `cancel` in between has set the flag that the call looks at.
+        self._engine = engine
+        engine.abort(on=False)
+        return engine, plan
+
+    def _must_stop(self) -> bool:
+        return self._is_cancelled or self._context.closed
+
+
+_jobs: WeakSet[Job] = WeakSet()
+
+
+@atexit.register
+def _cancel_all() -> None:
+    """Native code must not go on while the interpreter is taken down."""
+    jobs = list(_jobs)
+    for job in jobs:
+        job.cancel()
+    for job in jobs:
+        job.wait()

@@ -1,0 +1,236 @@
+"""A model file in memory."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakMethod, WeakSet, ref
+
+from llamaherd import _native, checks
+from llamaherd.errors import ModelClosedError, ModelLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from llama_cpp import Llama
+
+    from llamaherd._native import ModelInfo
+    from llamaherd._shim import CData
+    from llamaherd.context import Context
+
+_MAGIC = b"GGUF"
+
+
+class Model:
+    """A GGUF model, loaded once and shared by its contexts.
+
+    A model is a context manager. Closing it closes its contexts, too.
+
+    Args:
+        path: A GGUF file.
+        n_gpu_layers: Layers to keep in video memory; negative: all.
+        use_mmap: Map the file instead of reading it.
+        use_mlock: Keep it from being swapped out.
+        check_tensors: Validate every tensor's data while loading.
+
+    Attributes:
+        path: The file; None for a model that a `llama_cpp.Llama` owns.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ModelLoadError: The file is missing, is no GGUF file or cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_gpu_layers: int = 0,
+        use_mmap: bool = True,
+        use_mlock: bool = False,
+        check_tensors: bool = False,
+    ) -> None:
+        file = _checked_path(path)
+        n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
+        if n_layers != 0 and not _native.supports_gpu():
+            warnings.warn(
+                f"n_gpu_layers is {n_layers}, but this build of llama-cpp-python cannot "
+                "use a GPU: the model runs on the processor",
+                stacklevel=2,
+            )
+        handle = _native.model_load(
+            os.fsencode(file),
+            n_gpu_layers=n_layers,
+            use_mmap=checks.flag("use_mmap", use_mmap),
+            use_mlock=checks.flag("use_mlock", use_mlock),
+            check_tensors=checks.flag("check_tensors", check_tensors),
+        )
+        self._open(handle, file)
+
+    @classmethod
+    def from_llama(cls, llama: Llama) -> Model:
+        """Uses the model that a `llama_cpp.Llama` has loaded, and keeps that alive.
+
+        Closing the Llama closes this model first.
+
+        Raises:
+            TypeError: `llama` is no Llama.
+            ModelClosedError: It is closed.
+        """
+        model = cls.borrow(llama)
+        model._owner = llama  # noqa: SLF001 - this is an alternative __init__
+        return model
+
+    @classmethod
+    def borrow(cls, llama: Llama) -> Model:
+        """As `from_llama`, but does not keep the Llama alive."""
+        try:
+            inner = llama._model  # noqa: SLF001 - there is no public way to it
+            address, exit_stack = inner.model, inner._exit_stack  # noqa: SLF001
+        except AttributeError:
+            raise TypeError(
+                f"llama must be a llama_cpp.Llama, not {type(llama).__name__}"
+            ) from None
+        if address is None:
+            raise ModelClosedError("the Llama is closed")
+        _native.backend_init(chain=True)  # if llama_cpp was imported after llamaherd
+        model = cls.__new__(cls)
+        model._open(_native.model_borrow(address), None)  # noqa: SLF001
+        # As llama_cpp's own contexts do: the Llama frees its model after our contexts.
+        exit_stack.callback(_call_if_alive, WeakMethod(model.close))
+        return model
+
+    def _open(self, handle: CData, path: Path | None) -> None:
+        self.path = path
+        self._native: CData | None = handle
+        self._owner: Llama | None = None
+        self._contexts: WeakSet[Context] = WeakSet()
+
+    @property
+    def handle(self) -> CData:
+        """The shim's model. Whoever holds it keeps it from being freed.
+
+        Raises:
+            ModelClosedError: The model was closed.
+        """
+        handle = self._native
+        if handle is None:
+            raise ModelClosedError(f"{self!r} is closed")
+        return handle
+
+    @cached_property
+    def info(self) -> ModelInfo:
+        """Sizes, flags and special tokens; see `llamaherd._native.ModelInfo`."""
+        return _native.model_info(self.handle)
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """All metadata of the file as text, by key."""
+        return _native.model_metadata(self.handle)
+
+    @cached_property
+    def chat_template(self) -> str | None:
+        """The model's own Jinja chat template; None if it has none."""
+        return _native.chat_template(self.handle)
+
+    @property
+    def n_vocab(self) -> int:
+        """Tokens in the vocabulary."""
+        return self.info.n_vocab
+
+    @property
+    def n_ctx_train(self) -> int:
+        """Tokens that the model was trained to look back on."""
+        return self.info.n_ctx_train
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all tensors."""
+        return self.info.size_bytes
+
+    @property
+    def description(self) -> str:
+        """Name, kind and size, for people."""
+        name = self.metadata.get("general.name", "a model without a name")
+        kind = self.metadata.get("general.architecture", "unknown")
+        return (
+            f"{name} ({kind}, {self.info.n_params / 1e6:.0f} M parameters, "
+            f"{self.size_bytes / 1e6:.0f} MB)"
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether the model was closed."""
+        return self._native is None
+
+    def register(self, context: Context) -> None:
+        """Has a context closed with the model."""
+        self._contexts.add(context)
+
+    def close(self) -> None:
+        """Closes the model's contexts, then frees it. Closing it again does nothing."""
+        for context in list(self._contexts):
+            context.close()
+        self._native = None
+        self._owner = None
+
+    def __enter__(self) -> Model:  # noqa: PYI034 - typing.Self is of Python 3.11
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Model {self.path or 'of a llama_cpp.Llama'}>"
+
+
+def model_metadata(model: Model) -> dict[str, str]:
+    """All metadata of a model's GGUF file as text, by key."""
+    return dict(as_model(model).metadata)
+
+
+def as_model(value: object) -> Model:
+    """A model, or the model of a context.
+
+    Raises:
+        TypeError: `value` is neither.
+    """
+    model = getattr(value, "model", value)
+    if not isinstance(model, Model):
+        raise TypeError(f"model must be a llamaherd.Model, not {type(value).__name__}")
+    return model
+
+
+def _call_if_alive(method: ref[Callable[[], None]]) -> None:
+    function = method()
+    if function is not None:
+        function()
+
+
+def _checked_path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a str or a path, not {path!r}")
+    file = Path(path)
+    if not file.exists():
+        raise ModelLoadError(f"path: there is no file {str(file)!r}")
+    if not file.is_file():
+        raise ModelLoadError(f"path: {str(file)!r} is not a file")
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(len(_MAGIC))
+    except OSError as error:
+        raise ModelLoadError(f"path: {str(file)!r} cannot be read: {error}") from error
+    if magic != _MAGIC:
+        raise ModelLoadError(
+            f"path: {str(file)!r} is not a GGUF file: it starts with {magic!r}"
+        )
+    return file

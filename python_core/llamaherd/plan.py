@@ -1,0 +1,134 @@
+"""Sizes of a context: what the user fixed, what prompts need, what memory allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Layout = Literal["unified", "per_sequence"]
+
+MAX_SEQUENCES = 256  # of libllama
+MAX_HOLD = 8  # sequences that are kept for shared prefixes
+MAX_DEPTH = 4  # of nested prefixes: half, so that others can be computed meanwhile
+MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
+AUTO_SLOTS = 32  # more gain nothing on a processor
+_BLOCK = 256  # libllama rounds up to multiples of this
+_MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What the user fixed; None: to be planned.
+
+    Attributes:
+        n_ctx: KV cells in all.
+        n_seq_max: Prompts that may run at once.
+    """
+
+    n_ctx: int | None = None
+    n_seq_max: int | None = None
+    kv_layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Sizes of a context. `str(plan)` is a sentence for people.
+
+    Attributes:
+        n_ctx: KV cells in all.
+        n_seq_max: Prompts that may run at once.
+        n_hold: Sequences for shared prefixes, on top of those.
+        kv_layout: "unified": one pool for all; "per_sequence": an equal share for each.
+        n_ctx_seq: Cells that one prompt with its answer may take.
+        memory_bytes: What the KV cache takes, an upper bound.
+    """
+
+    n_ctx: int
+    n_seq_max: int
+    n_hold: int
+    kv_layout: Layout
+    n_ctx_seq: int
+    memory_bytes: int
+
+    @property
+    def n_sequences(self) -> int:
+        """Sequences in all."""
+        return self.n_seq_max + self.n_hold
+
+    def covers(self, other: Plan) -> bool:
+        """Whether a context made for this plan serves the other one as well."""
+        return (
+            self.kv_layout == other.kv_layout
+            and self.n_seq_max >= other.n_seq_max
+            and self.n_hold >= other.n_hold
+            and self.n_ctx_seq >= other.n_ctx_seq
+        )
+
+    def __str__(self) -> str:
+        kind = "one pool" if self.kv_layout == "unified" else "an equal share for each"
+        return (
+            f"{self.n_seq_max} prompts at once and {self.n_hold} shared prefixes, "
+            f"{self.n_ctx} KV cells ({self.memory_bytes / 1e6:.0f} MB) as {kind}, "
+            f"up to {self.n_ctx_seq} for one prompt with its answer"
+        )
+
+
+def make_plan(
+    sizes: Sizes,
+    needs: Sequence[int],
+    n_prefixes: int,
+    *,
+    n_batch: int,
+    bytes_per_cell: int,
+    memory_bytes: int,
+) -> Plan:
+    """Plans a context for a call.
+
+    Every sequence gets cells of its own where that is possible, because it is faster;
+    otherwise all share one pool.
+
+    Args:
+        sizes: What the user fixed.
+        needs: Cells that each prompt with its answer needs, none more than the model was
+            trained for.
+        n_prefixes: Prefixes that the prompts share.
+        n_batch: Most tokens in one llama_decode, hence most sequences.
+        bytes_per_cell: See `kv_cells.bytes_per_cell`.
+        memory_bytes: Memory that is available.
+    """
+    most = min(AUTO_SLOTS, n_batch - MAX_HOLD)
+    n_slots = sizes.n_seq_max or max(1, min(most, len(needs)))
+    n_hold = min(MAX_HOLD, n_prefixes)
+    n_sequences = n_slots + n_hold
+    largest = max(needs, default=1)
+    if sizes.n_ctx is not None:
+        n_cells = _rounded_up(sizes.n_ctx)
+        share = sizes.n_ctx // n_sequences
+        has_room = share // _BLOCK * _BLOCK >= largest
+        share = max(_BLOCK, _rounded_up(share))
+    else:
+        budget = max(_BLOCK, int(memory_bytes * _MEMORY_SHARE) // bytes_per_cell)
+        share = _rounded_up(largest)
+        has_room = share * n_sequences <= budget
+        wanted = sum(_rounded_up(need) for need in nlargest(n_slots, needs))
+        n_cells = max(_BLOCK, min(wanted, budget // _BLOCK * _BLOCK))
+        if sizes.kv_layout == "per_sequence":
+            share = max(_BLOCK, min(share, budget // n_sequences // _BLOCK * _BLOCK))
+    layout = sizes.kv_layout or ("per_sequence" if has_room else "unified")
+    n_ctx = share * n_sequences if layout == "per_sequence" else n_cells
+    return Plan(
+        n_ctx=n_ctx,
+        n_seq_max=n_slots,
+        n_hold=n_hold,
+        kv_layout=layout,
+        n_ctx_seq=share if layout == "per_sequence" else n_ctx,
+        memory_bytes=n_ctx * bytes_per_cell,
+    )
+
+
+def _rounded_up(n: int) -> int:
+    return -(-n // _BLOCK) * _BLOCK

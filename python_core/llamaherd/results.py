@@ -1,0 +1,91 @@
+"""What a call returns: one `Result` per prompt, in `Results`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, overload
+
+if TYPE_CHECKING:
+    from llamaherd.stats import Stats
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one prompt.
+
+    Attributes:
+        index: The prompt's place in the call.
+        text: The answer, valid UTF-8; None unless `finish_reason` is "stop" or "length".
+        tokens: All tokens generated, without an end-of-generation token.
+        finish_reason: "stop" (end of generation, or a stop text), "length" (max_tokens),
+            "cancelled" (the call ended first) or "error".
+        error: Why it failed; None if it did not.
+        n_reused_tokens: Prompt tokens that were not computed for this prompt itself.
+        seed: uint32, where its generator started.
+    """
+
+    index: int
+    text: str | None
+    tokens: list[int]
+    finish_reason: FinishReason
+    error: str | None
+    n_prompt_tokens: int
+    n_reused_tokens: int
+    seed: int
+
+    @property
+    def n_generated_tokens(self) -> int:
+        """Number of `tokens`."""
+        return len(self.tokens)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is an answer."""
+        return self.text is not None
+
+
+class Results(Sequence[Result]):
+    """The results of one call, in the order of its prompts.
+
+    Attributes:
+        stats: What the call did.
+    """
+
+    def __init__(self, results: Sequence[Result], stats: Stats) -> None:
+        self._results = tuple(results)
+        self.stats = stats
+
+    @property
+    def texts(self) -> list[str | None]:
+        """One answer per prompt; None where there is none."""
+        return [result.text for result in self._results]
+
+    @property
+    def errors(self) -> list[str | None]:
+        """One reason per prompt; None where nothing went wrong."""
+        return [result.error for result in self._results]
+
+    @property
+    def finish_reasons(self) -> list[FinishReason]:
+        """One finish reason per prompt."""
+        return [result.finish_reason for result in self._results]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Result, ...]: ...
+    def __getitem__(self, index: int | slice) -> Result | tuple[Result, ...]:
+        return self._results[index]
+
+    def __repr__(self) -> str:
+        n_finished = sum(result.is_finished for result in self._results)
+        return (
+            f"<Results: {n_finished} of {len(self)} prompts answered, "
+            f"{self.stats.n_failed} failed>"
+        )

@@ -1,0 +1,155 @@
+"""Carries out the scheduler's decisions on an engine until every prompt has an output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llamaherd.engine import Finish, Output, Status
+from llamaherd.errors import NoSpaceError
+from llamaherd.fallback import is_guilty, isolate
+from llamaherd.scheduler import Kind, Limits, Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from llamaherd.client import Client
+    from llamaherd.engine import Engine
+    from llamaherd.scheduler import Action
+
+SLICE_MS = 50  # longest time that a cancelled call goes on
+
+
+class Runner:
+    """Runs clients on an engine.
+
+    Args:
+        engine: Has no requests; has none again when `run` returns or raises.
+        clients: As for `Scheduler`.
+        limits: As for `Scheduler`.
+        is_cancelled: Asked between runs of steps; True ends the work.
+        on_finish: Called with each prompt's id and output.
+        watch: Called after each step with every prompt's id and output so far.
+
+    Attributes:
+        scheduler: What decides; its `stop_admitting` may be called from `on_finish`.
+        n_generated: Tokens generated so far.
+        n_fallbacks: Unified batches that were refused for what was in them.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        clients: Iterable[Client],
+        limits: Limits,
+        *,
+        is_cancelled: Callable[[], bool],
+        on_finish: Callable[[int, Output], None],
+        watch: Callable[[int, Output], None] | None = None,
+    ) -> None:
+        self._engine = engine
+        self.scheduler = Scheduler(clients, limits)
+        self._is_pooled = limits.n_cells is not None
+        self._is_cancelled = is_cancelled
+        self._on_finish = on_finish
+        self._watch = watch
+        self._live: dict[int, Client] = {}  # what the engine knows
+        self._n_generated_before = engine.counts().n_generated
+        self.n_generated = 0
+        self.n_fallbacks = 0
+
+    def run(self) -> None:
+        """Runs until all are done, or cancelled."""
+        try:
+            while not self.scheduler.is_done and not self._is_cancelled():
+                actions = self.scheduler.admit(self._n_cells_taken())
+                for action in actions:
+                    self._apply(action)
+                is_alive = self._step()
+                if not is_alive and not actions:
+                    raise RuntimeError("clients are left that neither run nor may start")
+            self._cancel_rest()
+        finally:
+            self._engine.reset()
+
+    def _n_cells_taken(self) -> int:
+        """Only asked where they are shared: the answer takes a call for each client."""
+        return self._engine.n_cells_taken() if self._is_pooled else 0
+
+    def _step(self) -> bool:
+        """Runs steps until something happens. Returns whether anything did."""
+        outcome = self._engine.run(
+            max_time_ms=SLICE_MS, max_steps=0 if self._watch is None else 1
+        )
+        if self._watch is not None:
+            for id_ in self._live.keys() - outcome.events:
+                self._watch(id_, self._engine.get(id_))
+        self.n_generated = self._engine.counts().n_generated - self._n_generated_before
+        self._settle(outcome.events)
+        if outcome.status is Status.ABORTED and not self._is_cancelled():
+            self._engine.abort(on=False)  # meant for the call before this one
+        elif is_guilty(outcome):
+            self.n_fallbacks += 1
+            self._settle(isolate(self._engine, self.scheduler.running_ids, outcome))
+        elif outcome.status is Status.REFUSED:
+            self._apply(self.scheduler.make_room(), outcome.message)
+        return bool(outcome.n_steps or outcome.events or outcome.status is not Status.OK)
+
+    def _apply(self, action: Action, reason: str = "") -> None:
+        client = action.client
+        if action.kind is Kind.SUBMIT:
+            self._submit(client, action.fork_from)
+        elif action.kind is Kind.RESUME:
+            self._resume(client)
+        elif action.kind is Kind.PAUSE:
+            self.scheduler.paused(client, self._engine.pause(client.id))
+        elif action.kind is Kind.RELEASE:
+            self._release(client)
+        else:
+            message = f"the KV cache is too small for it, even alone: {reason}"
+            self._engine.end(client.id, Finish.ERROR, message)
+            self._settle([client.id])
+
+    def _submit(self, client: Client, fork_from: int | None) -> None:
+        try:
+            self._engine.submit(client.id, client.request, fork_from)
+        except ValueError as error:  # of this request alone, such as a bad grammar
+            self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
+        else:
+            self._live[client.id] = client
+
+    def _resume(self, client: Client) -> None:
+        try:
+            self._engine.resume(client.id)
+        except NoSpaceError as error:
+            self.scheduler.paused(client, client.n_saved)
+            if not self.scheduler.running_ids:
+                self._apply(self.scheduler.make_room(), str(error))
+
+    def _settle(self, events: Iterable[int]) -> None:
+        for id_ in events:
+            client = self._live[id_]
+            output = self._engine.get(id_)
+            if output.finish is Finish.NONE:
+                self.scheduler.held(client)
+            else:
+                self._release(client)
+                self._finish(client, output)
+
+    def _finish(self, client: Client, output: Output) -> None:
+        self.scheduler.ended(client)
+        if client.is_prefix:
+            return
+        if self._watch is not None:
+            self._watch(client.id, output)
+        self._on_finish(client.id, output)
+
+    def _release(self, client: Client) -> None:
+        del self._live[client.id]
+        self._engine.release(client.id)
+
+    def _cancel_rest(self) -> None:
+        """What has started keeps the tokens that it has."""
+        for id_, client in self._live.items():
+            if not client.is_prefix:
+                self._engine.end(id_, Finish.CANCELLED, "")
+                self._on_finish(id_, self._engine.get(id_))
