@@ -6,6 +6,7 @@
 // nothing else, so that a text is right exactly if the cells of its sequence are.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -34,9 +35,9 @@ struct Settings {
 // Settings of the contexts made from now on, and what happened since reset().
 Settings& settings();
 struct Counts {
-  int64_t n_decodes = 0;
-  int64_t n_tokens = 0;      // tokens that were decoded, failed batches not counted
-  int64_t n_violations = 0;  // calls that libllama would have asserted on
+  std::atomic<int64_t> n_decodes{0};
+  std::atomic<int64_t> n_tokens{0};      // decoded; failed batches not counted
+  std::atomic<int64_t> n_violations{0};  // calls that libllama would have asserted on
 };
 Counts& counts();
 void reset();
