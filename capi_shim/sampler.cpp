@@ -1,6 +1,7 @@
 #include "sampler.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -68,15 +69,34 @@ SamplerPtr clone(const SamplerPtr& sampler) {
 
 }  // namespace
 
+// In lanes, which compilers turn into vector instructions; a plain loop with an index
+// they do not.
 int32_t argmax(const float* logits, int32_t n) {
-  int32_t best = 0;
-  for (int32_t i = 1; i < n; ++i) {
-    if (!(logits[i] <= logits[best])) {
-      best = i;
-      if (std::isnan(logits[i])) break;
+  constexpr int32_t kLanes = 16;
+  std::array<float, kLanes> most;
+  most.fill(kMinusInfinity);
+  std::array<int32_t, kLanes> is_nan{};
+  int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      const auto j = static_cast<size_t>(lane);
+      const float x = logits[i + lane];
+      most[j] = x > most[j] ? x : most[j];
+      is_nan[j] |= static_cast<int32_t>(x != x);
     }
   }
-  return best;
+  float highest = kMinusInfinity;
+  bool any_nan = false;
+  for (size_t j = 0; j < kLanes; ++j) {
+    highest = std::max(highest, most[j]);
+    any_nan = any_nan || is_nan[j] != 0;
+  }
+  for (; i < n; ++i) {
+    highest = logits[i] > highest ? logits[i] : highest;
+    any_nan = any_nan || std::isnan(logits[i]);
+  }
+  const auto is_best = [&](float x) { return any_nan ? std::isnan(x) : x == highest; };
+  return static_cast<int32_t>(std::find_if(logits, logits + n, is_best) - logits);
 }
 
 // ---- SamplerCache -----------------------------------------------------------------
@@ -296,17 +316,24 @@ bool Sampler::grammar_allows(int32_t token) {
   return single.logit != kMinusInfinity;
 }
 
-int32_t Sampler::sample(float* logits, std::vector<llama_token_data>& scratch) {
-  const float highest = logits[argmax(logits, model_->n_vocab())];
-  if (!std::isfinite(highest)) {
-    throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
-  }
+bool Sampler::adjust(float* logits) const {
   if (ignore_eos_) {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
   }
   for (const int32_t token : model_->suppressed_tokens()) logits[token] = kMinusInfinity;
   for (const auto& [token, value] : bias_) logits[token] += value;
   penalties_.apply(logits);
+  return ignore_eos_ || !model_->suppressed_tokens().empty() || !bias_.empty() ||
+         penalties_.enabled();
+}
+
+int32_t Sampler::sample(float* logits, std::vector<llama_token_data>& scratch) {
+  const int32_t best = argmax(logits, model_->n_vocab());
+  if (!std::isfinite(logits[best])) {
+    throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
+  }
+  const bool is_changed = adjust(logits);
+  if (greedy_ && !is_changed && !dry_ && !grammar_) return best;
 
   // Drawing first and asking the grammar about that one token is much cheaper than
   // masking the vocabulary (llama.cpp's common_sampler_sample does the same).

@@ -72,6 +72,8 @@ class Sampler {
 
  private:
   void add_chain(llama_sampler* sampler);
+  // Applies bias, masks and penalties; whether there were any.
+  bool adjust(float* logits) const;
   int32_t pick(const float* logits, bool with_grammar,
                std::vector<llama_token_data>& scratch);
   bool grammar_allows(int32_t token);

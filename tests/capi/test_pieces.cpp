@@ -319,6 +319,19 @@ TEST_CASE("argmax takes the first of equals and notices NaN") {
   CHECK(std::isnan(rows[2][lh::argmax(rows[2], 4)]));
 }
 
+TEST_CASE("argmax agrees with a plain search on rows of every length") {
+  std::mt19937 random(5);
+  for (int32_t n = 1; n < 100; ++n) {
+    std::vector<float> row(static_cast<size_t>(n));
+    for (float& x : row) x = static_cast<float>(random() % 20) - 10.0F;
+    CHECK(lh::argmax(row.data(), n) ==
+          std::max_element(row.begin(), row.end()) - row.begin());
+    const size_t at = random() % row.size();
+    row[at] = NAN;
+    CHECK(lh::argmax(row.data(), n) == static_cast<int32_t>(at));
+  }
+}
+
 namespace {
 
 std::vector<float> random_row(std::mt19937& random) {
