@@ -16,6 +16,7 @@ constexpr int32_t kMinPrefixTokens = 16;
 PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts) {
   std::vector<int32_t> tokens;
   std::vector<int64_t> offsets = {0};
+  offsets.reserve(prompts.size() + 1);
   for (const HerdPrompt& prompt : prompts) {
     tokens.insert(tokens.end(), prompt.tokens.begin(), prompt.tokens.end());
     offsets.push_back(static_cast<int64_t>(tokens.size()));
@@ -26,6 +27,7 @@ PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts) {
 
 int32_t prefix_depth(const PrefixTree& tree) {
   std::vector<int32_t> depth;
+  depth.reserve(tree.node_parent.size());
   for (const int32_t parent : tree.node_parent) {
     depth.push_back(parent < 0 ? 1 : depth[static_cast<size_t>(parent)] + 1);
   }
@@ -80,7 +82,7 @@ std::string Herd::why_impossible(int32_t prompt) const {
   const HerdPrompt& p = prompts_[static_cast<size_t>(prompt)];
   if (!p.error.empty()) return p.error;
   if (p.tokens.empty()) return "the prompt is empty: it has no tokens";
-  const int64_t n_prompt = static_cast<int64_t>(p.tokens.size());
+  const auto n_prompt = static_cast<int64_t>(p.tokens.size());
   const int64_t n_ctx = settings_.n_ctx;
   if (n_prompt + settings_.max_tokens <= n_ctx) return "";
   return "the prompt has " + std::to_string(n_prompt) +

@@ -36,7 +36,7 @@ void on_log(ggml_log_level level, const char* text, void* /*user_data*/) {
   ggml_log_callback next = nullptr;
   void* next_data = nullptr;
   try {
-    const std::lock_guard<std::mutex> lock(log.mutex);
+    const std::scoped_lock lock(log.mutex);
     next = log.next;
     next_data = log.next_data;
     if (level == GGML_LOG_LEVEL_CONT && !log.lines.empty()) {
@@ -65,7 +65,7 @@ void backend_init(bool chain) {
   llama_log_get(&current, &data);
   if (current == on_log) return;
   {
-    const std::lock_guard<std::mutex> lock(the_log().mutex);
+    const std::scoped_lock lock(the_log().mutex);
     the_log().next = chain ? current : nullptr;
     the_log().next_data = chain ? data : nullptr;
   }
@@ -76,7 +76,7 @@ void backend_free() { llama_backend_free(); }
 
 std::string log_drain(size_t limit) {
   Log& log = the_log();
-  const std::lock_guard<std::mutex> lock(log.mutex);
+  const std::scoped_lock lock(log.mutex);
   std::string out;
   while (!log.lines.empty() && out.size() + log.lines.front().text.size() < limit) {
     out += log.lines.front().text;
@@ -89,13 +89,13 @@ std::string log_drain(size_t limit) {
 
 LogMark::LogMark() {
   Log& log = the_log();
-  const std::lock_guard<std::mutex> lock(log.mutex);
+  const std::scoped_lock lock(log.mutex);
   line_ = log.n_dropped + log.lines.size();
 }
 
 std::string LogMark::first_problem() const {
   Log& log = the_log();
-  const std::lock_guard<std::mutex> lock(log.mutex);
+  const std::scoped_lock lock(log.mutex);
   const size_t first = line_ > log.n_dropped ? line_ - log.n_dropped : 0;
   for (size_t i = first; i < log.lines.size(); ++i) {
     const Line& line = log.lines[i];
@@ -108,7 +108,7 @@ std::string LogMark::first_problem() const {
 
 int debug_level() {
   const char* value = std::getenv("NEWRLLAMA_DEBUG");
-  return value == nullptr ? 0 : std::atoi(value);
+  return value == nullptr ? 0 : static_cast<int>(std::strtol(value, nullptr, 10));
 }
 
 }  // namespace lh

@@ -58,10 +58,12 @@ lh_model::lh_model(llama_model* model)
       vocab_(llama_model_get_vocab(model)),
       n_vocab_(llama_vocab_n_tokens(vocab_)) {
   if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) return;
+  constexpr unsigned kSpecial = static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL) |
+                                static_cast<unsigned>(LLAMA_TOKEN_ATTR_UNKNOWN);
   for (int32_t token = 0; token < n_vocab_; ++token) {
     if (llama_vocab_is_eog(vocab_, token)) eog_tokens_.push_back(token);
     const auto attr = static_cast<unsigned>(llama_vocab_get_attr(vocab_, token));
-    if ((attr & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) continue;
+    if ((attr & kSpecial) == 0) continue;
     special_texts_.insert(llama_vocab_get_text(vocab_, token));
   }
   int32_t n = 0;

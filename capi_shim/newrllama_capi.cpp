@@ -93,6 +93,7 @@ char* copy_string(const std::string& text) {
 // Texts in an array, freed together if the array cannot be completed.
 char** copy_strings(const std::vector<std::string>& texts) {
   std::vector<std::unique_ptr<char, decltype(&std::free)>> copies;
+  copies.reserve(texts.size());
   for (const std::string& text : texts)
     copies.emplace_back(copy_string(text), &std::free);
   auto array = allocate<char*>(texts.size());
@@ -194,7 +195,7 @@ bool run_herd(newrllama_context& ctx, std::vector<lh::HerdPrompt> prompts,
               const newrllama_parallel_params& params,
               std::vector<lh::HerdResult>& results) {
   lh::HerdSettings settings = settings_of(params);
-  const std::lock_guard<std::mutex> lock(ctx.mutex);
+  const std::scoped_lock lock(ctx.mutex);
   ctx.abort_flag = false;
   lh::PrefixTree tree = lh::herd_prefixes(prompts);
   const Layout layout = plan(ctx, prompts, tree, params.max_tokens);
@@ -319,6 +320,8 @@ newrllama_error_code newrllama_apply_chat_template(
     lh::require(tmpl != nullptr, "the model has no chat template: give one as tmpl");
     std::vector<std::string> contents;
     std::vector<llama_chat_message> chat;
+    contents.reserve(n_messages);
+    chat.reserve(n_messages);
     size_t size = 256;
     for (size_t i = 0; i < n_messages; ++i) {
       contents.push_back(
@@ -348,7 +351,7 @@ void newrllama_free_tokens(int32_t* tokens) { std::free(tokens); }
 void newrllama_free_string_array(char** texts, int n_texts) {
   if (texts == nullptr) return;
   for (int i = 0; i < n_texts; ++i) std::free(texts[i]);
-  std::free(texts);
+  std::free(static_cast<void*>(texts));
 }
 
 // ---- generation -----------------------------------------------------------------------
@@ -393,6 +396,7 @@ newrllama_error_code newrllama_generate_parallel(
     const bool complete =
         run_herd(context, std::move(herd_prompts), deref(params, "params"), results);
     std::vector<std::string> texts;
+    texts.reserve(results.size());
     for (const lh::HerdResult& result : results) {
       texts.push_back(result.failed ? "[ERROR] " + result.text : result.text);
     }
@@ -409,7 +413,7 @@ newrllama_error_code newrllama_stats(newrllama_context_handle ctx, char** text_o
                                      const char** error_message) {
   return guarded(error_message, [&] {
     deref(text_out, "text_out") = nullptr;
-    const std::lock_guard<std::mutex> lock(deref(ctx, "ctx").mutex);
+    const std::scoped_lock lock(deref(ctx, "ctx").mutex);
     *text_out = copy_string(ctx->stats_line);
   });
 }

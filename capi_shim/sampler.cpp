@@ -75,14 +75,14 @@ int32_t argmax(const float* logits, int32_t n) {
   constexpr int32_t kLanes = 16;
   std::array<float, kLanes> most;
   most.fill(kMinusInfinity);
-  std::array<int32_t, kLanes> is_nan{};
+  std::array<uint32_t, kLanes> is_nan{};
   int32_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     for (int32_t lane = 0; lane < kLanes; ++lane) {
       const auto j = static_cast<size_t>(lane);
       const float x = logits[i + lane];
       most[j] = x > most[j] ? x : most[j];
-      is_nan[j] |= static_cast<int32_t>(x != x);
+      is_nan[j] |= static_cast<uint32_t>(x != x);
     }
   }
   float highest = kMinusInfinity;

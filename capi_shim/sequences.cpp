@@ -15,27 +15,27 @@ int32_t Positions::get_unlocked(int32_t seq_id) const {
 }
 
 bool Positions::has(int32_t seq_id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   return next_.at(static_cast<size_t>(seq_id)) >= 0;
 }
 
 int32_t Positions::get(int32_t seq_id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   return get_unlocked(seq_id);
 }
 
 void Positions::advance(int32_t seq_id, int32_t n_tokens) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   next_.at(static_cast<size_t>(seq_id)) = get_unlocked(seq_id) + n_tokens;
 }
 
 void Positions::set(int32_t seq_id, int32_t position) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   next_.at(static_cast<size_t>(seq_id)) = position;
 }
 
 void Positions::clear(int32_t seq_id) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   clear_unlocked(seq_id);
 }
 
@@ -45,7 +45,7 @@ void Positions::clear_unlocked(int32_t seq_id) {
 }
 
 bool Positions::rewind(int32_t seq_id) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   const int32_t next = get_unlocked(seq_id);
   if (next > 0 && llama_memory_seq_rm(memory_, seq_id, next, -1)) return true;
   clear_unlocked(seq_id);
@@ -53,7 +53,7 @@ bool Positions::rewind(int32_t seq_id) {
 }
 
 void Positions::verify(int32_t seq_id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   const int32_t next = get_unlocked(seq_id);
   const int32_t found = llama_memory_seq_pos_max(memory_, seq_id) + 1;
   if (found != next) {

@@ -1,0 +1,245 @@
+// The steps of the engine: build a batch, decode it, sample, report what ended.
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+
+#include "engine.hpp"
+#include "guard.hpp"
+#include "log.hpp"
+
+using lh::Client;
+using lh::Error;
+
+namespace {
+
+constexpr int32_t kThrew = -100;  // decode_code when llama_decode threw
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+const char* describe_decode_code(int32_t code) {
+  switch (code) {
+    case 1:
+      return "no free KV cells";
+    case -1:
+      return "invalid batch";
+    case kThrew:
+      return "an exception";
+    default:
+      return "failure while computing";
+  }
+}
+
+}  // namespace
+
+int32_t lh_engine::n_pending(const Client& client) const {
+  return static_cast<int32_t>(client.tokens.size()) - positions_.get(client.seq_id);
+}
+
+std::vector<Client*> lh_engine::select(const lh_run_params& params) {
+  std::vector<Client*> chosen;
+  if (params.ids == nullptr) {
+    for (auto& [id, client] : clients_) {
+      if (client.is_active()) chosen.push_back(&client);
+    }
+  } else {
+    for (int32_t i = 0; i < params.n_ids; ++i) {
+      Client& client = find(params.ids[i]);
+      if (client.is_active()) chosen.push_back(&client);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end(),
+            [](const Client* a, const Client* b) { return a->order < b->order; });
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
+}
+
+// Decoding clients first, one token each; prompts share what room is left, oldest first.
+bool lh_engine::build_batch(const std::vector<Client*>& clients) {
+  parts_.clear();
+  int32_t room = batch_.capacity();
+  for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
+    for (Client* client : clients) {
+      const int32_t n = std::min(room, n_pending(*client));
+      if (client->state != state || n <= 0) continue;
+      parts_.push_back({client, n, -1});
+      room -= n;
+    }
+  }
+  // libllama joins streams into one computation only where their ids follow each other.
+  std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
+    return a.client->seq_id < b.client->seq_id;
+  });
+  batch_.clear();
+  for (Part& part : parts_) {
+    const Client& client = *part.client;
+    const int32_t first = positions_.get(client.seq_id);
+    const int32_t end = first + part.n_tokens;
+    const bool last = end == static_cast<int32_t>(client.tokens.size());
+    for (int32_t p = first; p < end; ++p) {
+      const bool logits = last && p == end - 1 && !client.is_prefix();
+      const int32_t i =
+          batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
+      if (logits) part.i_logits = i;
+    }
+  }
+  return !parts_.empty();
+}
+
+// A client whose record and KV cache disagree fails before it can spoil the batch.
+void lh_engine::verify_positions(std::vector<int64_t>& events) {
+  for (const Part& part : parts_) {
+    Client& client = *part.client;
+    if (client.verified) continue;
+    try {
+      positions_.verify(client.seq_id);
+      client.verified = true;
+    } catch (const Error& e) {
+      finish(client, LH_FINISH_ERROR, e.what());
+      events.push_back(client.id);
+    }
+  }
+}
+
+lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
+  const lh::LogMark mark;
+  int32_t code = kThrew;
+  std::string reason;
+  try {
+    code = llama_decode(ctx_.get(), batch_.get());
+  } catch (const std::exception& e) {
+    reason = e.what();
+  }
+  if (code == 0) return LH_OK;
+  rewind_batch();
+  if (code == 2 || abort_flag_->load()) return LH_ABORTED;
+  ++stats_.n_failed_decodes;
+  result.decode_code = code;
+  if (reason.empty()) reason = mark.first_problem();
+  message = "llama_decode returned " + std::to_string(code) + " (" +
+            describe_decode_code(code) + ")" + (reason.empty() ? "" : ": " + reason);
+  return LH_DECODE_ERROR;
+}
+
+// Part of a failed batch may be in the cache: back to what the records say.
+void lh_engine::rewind_batch() {
+  for (const Part& part : parts_) {
+    Client& client = *part.client;
+    client.verified = false;
+    if (positions_.rewind(client.seq_id)) continue;
+    // A recurrent state cannot be cut: this client starts over.
+    n_cells_used_ -= client.n_own_cells;
+    client.n_own_cells = 0;
+    client.shared_cells.reset();
+    client.state = LH_STATE_PREFILL;
+  }
+}
+
+lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& events,
+                         lh_run_result& result, std::string& message) {
+  const std::scoped_lock lock(mutex_);
+  const auto start = std::chrono::steady_clock::now();
+  const auto count_active = [&] {
+    result.n_active = static_cast<int32_t>(select(params).size());
+    return LH_OK;
+  };
+  for (;;) {
+    if (abort_flag_->load()) return LH_ABORTED;
+    if (!build_batch(select(params))) return count_active();
+    verify_positions(events);
+    if (!events.empty()) return count_active();
+
+    const auto decode_start = std::chrono::steady_clock::now();
+    const lh_status status = decode_batch(result, message);
+    if (status != LH_OK) {
+      count_active();
+      return status;
+    }
+    after_decode(seconds_since(decode_start), events);
+    ++result.n_steps;
+    const bool enough = params.max_steps > 0 && result.n_steps >= params.max_steps;
+    const bool late =
+        params.max_time_ms > 0 && seconds_since(start) * 1e3 >= params.max_time_ms;
+    if (!events.empty() || enough || late) return count_active();
+  }
+}
+
+void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
+  copies_pending_ = false;
+  int32_t n_prefill = 0;
+  int32_t n_decode = 0;
+  for (const Part& part : parts_) {
+    Client& client = *part.client;
+    positions_.advance(client.seq_id, part.n_tokens);
+    client.n_own_cells += part.n_tokens;
+    n_cells_used_ += part.n_tokens;
+    (client.state == LH_STATE_DECODE ? n_decode : n_prefill) += part.n_tokens;
+  }
+  const double share = static_cast<double>(n_prefill) / batch_.size();
+  stats_.n_prefill += n_prefill;
+  stats_.n_decode += n_decode;
+  stats_.t_prefill_s += seconds * share;
+  stats_.t_decode_s += seconds * (1.0 - share);
+  stats_.n_clients += static_cast<int64_t>(parts_.size());
+  ++stats_.n_batches;
+  stats_.n_cells_max = std::max<int64_t>(stats_.n_cells_max, n_cells_used_);
+  if (debug_ >= 2) {
+    std::fprintf(stderr,
+                 "llamaherd: batch %" PRId64
+                 ": %zu clients, %d decode + %d prefill "
+                 "tokens, %.1f ms, %d cells\n",
+                 stats_.n_batches, parts_.size(), n_decode, n_prefill, seconds * 1e3,
+                 n_cells_used_);
+  }
+
+  const auto start = std::chrono::steady_clock::now();
+  for (const Part& part : parts_) {
+    Client& client = *part.client;
+    if (part.i_logits >= 0) sample_client(client, part.i_logits);
+    if (client.is_prefix() && n_pending(client) == 0) hold(client);
+    if (!client.is_active()) events.push_back(client.id);
+  }
+  stats_.t_sample_s += seconds_since(start);
+}
+
+// A prefix is complete. Its cells now belong to all that will be forked from it.
+void lh_engine::hold(Client& prefix) {
+  prefix.state = LH_STATE_HELD;
+  if (!kv_unified_) return;
+  prefix.shared_cells = std::make_shared<lh::SharedCells>(
+      &n_cells_used_, prefix.n_own_cells, std::move(prefix.shared_cells));
+  prefix.n_own_cells = 0;
+}
+
+void lh_engine::sample_client(Client& client, int32_t i_logits) {
+  try {
+    float* logits = llama_get_logits_ith(ctx_.get(), i_logits);
+    if (logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
+    const int32_t token = client.sampler->sample(logits, scratch_);
+    if (token == lh::Sampler::kNothingLeft) {
+      finish(client, LH_FINISH_EOG, "");
+    } else {
+      accept(client, token);
+    }
+  } catch (const std::exception& e) {
+    finish(client, LH_FINISH_ERROR, e.what());
+  }
+}
+
+void lh_engine::accept(Client& client, int32_t token) {
+  if (llama_vocab_is_eog(model_.vocab(), token)) {
+    finish(client, LH_FINISH_EOG, "");
+    return;
+  }
+  client.tokens.push_back(token);
+  client.state = LH_STATE_DECODE;
+  ++stats_.n_generated;
+  if (client.text.append(model_.piece(token))) {
+    finish(client, LH_FINISH_STOP, "");
+  } else if (client.n_generated() == client.max_tokens) {
+    finish(client, LH_FINISH_LENGTH, "");
+  }
+}
