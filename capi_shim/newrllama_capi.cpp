@@ -2,22 +2,17 @@
 #include "newrllama_capi.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "engine.hpp"
 #include "guard.hpp"
 #include "herd.hpp"
 #include "log.hpp"
 #include "model.hpp"
+#include "newrllama_context.hpp"
 #include "prompt.hpp"
 
 using lh::deref;
@@ -26,20 +21,7 @@ struct newrllama_model {
   std::unique_ptr<lh_model> model;
 };
 
-struct newrllama_context {
-  const lh_model* model;
-  int32_t n_ctx;
-  int32_t n_threads;
-  int32_t n_slots;
-  std::atomic<bool> abort_flag{false};
-  std::mutex mutex;  // one call at a time; guards what follows
-  std::unique_ptr<lh_engine> engine;
-  std::string stats_line;
-};
-
 namespace {
-
-constexpr int32_t kMostHeld = 4;  // sequences for shared prefixes
 
 newrllama_error_code code_of(int32_t status) {
   switch (status) {
@@ -105,116 +87,6 @@ const lh_model& model_of(newrllama_model_handle handle) {
   return *deref(handle, "model").model;
 }
 
-lh::HerdSettings settings_of(const newrllama_parallel_params& params) {
-  lh::require_range("max_tokens", params.max_tokens, 1, INT32_MAX);
-  lh::HerdSettings settings{};
-  lh_sampling_default_params(&settings.sampling);
-  settings.sampling.top_k = params.top_k;
-  settings.sampling.top_p = params.top_p;
-  settings.sampling.temperature = params.temperature;
-  settings.sampling.repeat_last_n = params.repeat_last_n;
-  settings.sampling.penalty_repeat = params.penalty_repeat;
-  settings.sampling.seed =
-      params.seed < 0 ? std::random_device{}() : static_cast<uint32_t>(params.seed);
-  settings.max_tokens = params.max_tokens;
-  return settings;
-}
-
-std::string format_stats(const lh_stats& before, const lh_stats& after, size_t n_prompts,
-                         int32_t n_failed, int32_t n_fallbacks, uint32_t seed) {
-  const auto rate = [](int64_t n, double seconds) {
-    return seconds > 0 ? static_cast<double>(n) / seconds : 0.0;
-  };
-  const int64_t n_prefill = after.n_prefill - before.n_prefill;
-  const int64_t n_decode = after.n_decode - before.n_decode;
-  const int64_t n_batches = after.n_batches - before.n_batches;
-  char line[512];
-  std::snprintf(line, sizeof(line),
-                "llamaherd: %zu prompts, %d failed; tokens: %" PRId64
-                " prompt decoded, %" PRId64 " reused, %" PRId64
-                " generated; %.1f prompt tokens/s, %.1f generated tokens/s; %" PRId64
-                " batches, %.1f clients each; KV high-water %" PRId64
-                " cells; %d fallbacks; seed %" PRIu32,
-                n_prompts, n_failed, n_prefill, after.n_reused - before.n_reused,
-                after.n_generated - before.n_generated,
-                rate(n_prefill, after.t_prefill_s - before.t_prefill_s),
-                rate(n_decode, after.t_decode_s - before.t_decode_s), n_batches,
-                n_batches > 0 ? static_cast<double>(after.n_clients - before.n_clients) /
-                                    static_cast<double>(n_batches)
-                              : 0.0,
-                after.n_cells_max, n_fallbacks, seed);
-  return line;
-}
-
-// Sequences that n_ctx cells have room for, shared out for these prompts.
-struct Layout {
-  int32_t n_slots;
-  int32_t n_hold_max;
-  int32_t n_ctx_seq;  // cells of each
-};
-
-// One stream of cells per sequence, each as large as the longest prompt needs; as many as
-// n_ctx has room for, at most those that the user wants. A common pool would hold a few
-// more, but there a text depends on its neighbours (attention adds up in the order of the
-// cells), and attention costs more.
-Layout plan(const newrllama_context& ctx, const std::vector<lh::HerdPrompt>& prompts,
-            const lh::PrefixTree& tree, int32_t max_tokens) {
-  constexpr int32_t kRounding = 256;  // libllama's, for the cells of a stream
-  int64_t need = 1;
-  for (const lh::HerdPrompt& prompt : prompts) {
-    const int64_t n = static_cast<int64_t>(prompt.tokens.size()) + max_tokens;
-    if (n <= ctx.n_ctx) need = std::max(need, n);  // others fail by themselves
-  }
-  const auto stream =
-      static_cast<int32_t>((need + kRounding - 1) / kRounding) * kRounding;
-  const int32_t n_streams = std::max(1, ctx.n_ctx / stream);
-  const int32_t n_hold = std::min(
-      {lh::prefix_depth(tree), kMostHeld, std::max(n_streams / 4, 1), n_streams - 1});
-  return {std::min(ctx.n_slots, n_streams - n_hold), n_hold, stream};
-}
-
-// Keeps the engine if it has what the layout asks for.
-void prepare_engine(newrllama_context& ctx, const Layout& layout) {
-  const int32_t n_seq = layout.n_slots + layout.n_hold_max;
-  if (ctx.engine) {
-    const lh_engine_info info = ctx.engine->info();
-    if (info.n_seq_max == n_seq && info.n_ctx_seq == layout.n_ctx_seq) return;
-  }
-  ctx.engine.reset();
-  lh_engine_params params;
-  lh_engine_default_params(&params);
-  params.kv_unified = 0;
-  params.n_ctx = layout.n_ctx_seq * n_seq;
-  params.n_seq_max = n_seq;
-  params.n_threads = ctx.n_threads;
-  ctx.engine = std::make_unique<lh_engine>(*ctx.model, params, &ctx.abort_flag);
-}
-
-// Runs the prompts; returns false after newrllama_abort.
-bool run_herd(newrllama_context& ctx, std::vector<lh::HerdPrompt> prompts,
-              const newrllama_parallel_params& params,
-              std::vector<lh::HerdResult>& results) {
-  lh::HerdSettings settings = settings_of(params);
-  const std::scoped_lock lock(ctx.mutex);
-  ctx.abort_flag = false;
-  lh::PrefixTree tree = lh::herd_prefixes(prompts);
-  const Layout layout = plan(ctx, prompts, tree, params.max_tokens);
-  prepare_engine(ctx, layout);
-  settings.n_slots = layout.n_slots;
-  settings.n_hold_max = layout.n_hold_max;
-  settings.n_ctx = ctx.n_ctx;
-  const lh_stats before = ctx.engine->stats();
-  lh::Herd herd(*ctx.engine, std::move(prompts), std::move(tree), settings);
-  const bool complete = herd.run();
-  results = herd.results();
-  int32_t n_failed = 0;
-  for (const lh::HerdResult& result : results) n_failed += result.failed ? 1 : 0;
-  ctx.stats_line = format_stats(before, ctx.engine->stats(), results.size(), n_failed,
-                                herd.n_fallbacks(), settings.sampling.seed);
-  if (lh::debug_level() >= 1) std::fprintf(stderr, "%s\n", ctx.stats_line.c_str());
-  return complete;
-}
-
 lh::Error aborted() { return {LH_ABORTED, "the call was ended by newrllama_abort"}; }
 
 }  // namespace
@@ -255,17 +127,8 @@ newrllama_error_code newrllama_context_create(newrllama_model_handle model, int 
                                               const char** error_message) {
   return guarded(error_message, [&] {
     deref(context_out, "context_out") = nullptr;
-    const auto limit = static_cast<int32_t>(llama_max_parallel_sequences());
-    lh::require_range("n_seq_max", n_seq_max, 1, limit - kMostHeld);
-    auto ctx = std::make_unique<newrllama_context>();
-    ctx->model = &model_of(model);
-    lh::require_range("n_ctx", n_ctx, 1, INT32_MAX / 2);
-    lh::require_range("n_threads", n_threads, 0, 1024);
-    ctx->n_ctx = n_ctx;
-    ctx->n_threads = n_threads;
-    ctx->n_slots = n_seq_max;
-    // Made now, so that what is wrong with the model is said now.
-    prepare_engine(*ctx, plan(*ctx, {}, {}, 0));
+    auto ctx =
+        std::make_unique<newrllama_context>(model_of(model), n_ctx, n_threads, n_seq_max);
     *context_out = ctx.release();
   });
 }
@@ -366,7 +229,7 @@ newrllama_error_code newrllama_generate(newrllama_context_handle ctx,
     lh::HerdPrompt prompt;
     prompt.tokens.assign(&deref(tokens, "tokens"), tokens + n_tokens);
     std::vector<lh::HerdResult> results;
-    if (!run_herd(deref(ctx, "ctx"), {prompt}, deref(params, "params"), results)) {
+    if (!deref(ctx, "ctx").run({prompt}, deref(params, "params"), results)) {
       throw aborted();
     }
     if (results[0].failed) throw lh::Error(LH_DECODE_ERROR, results[0].text);
@@ -387,14 +250,14 @@ newrllama_error_code newrllama_generate_parallel(
     for (size_t i = 0; i < herd_prompts.size(); ++i) {
       try {
         herd_prompts[i].tokens =
-            lh::tokenize_prompt(*context.model, &deref(prompts[i], "the prompt"), -1);
+            lh::tokenize_prompt(context.model(), &deref(prompts[i], "the prompt"), -1);
       } catch (const lh::Error& e) {
         herd_prompts[i].error = e.what();
       }
     }
     std::vector<lh::HerdResult> results;
     const bool complete =
-        run_herd(context, std::move(herd_prompts), deref(params, "params"), results);
+        context.run(std::move(herd_prompts), deref(params, "params"), results);
     std::vector<std::string> texts;
     texts.reserve(results.size());
     for (const lh::HerdResult& result : results) {
@@ -406,15 +269,14 @@ newrllama_error_code newrllama_generate_parallel(
 }
 
 void newrllama_abort(newrllama_context_handle ctx) {
-  lh::guard(nullptr, [&] { deref(ctx, "ctx").abort_flag = true; });
+  lh::guard(nullptr, [&] { deref(ctx, "ctx").abort(); });
 }
 
 newrllama_error_code newrllama_stats(newrllama_context_handle ctx, char** text_out,
                                      const char** error_message) {
   return guarded(error_message, [&] {
     deref(text_out, "text_out") = nullptr;
-    const std::scoped_lock lock(deref(ctx, "ctx").mutex);
-    *text_out = copy_string(ctx->stats_line);
+    *text_out = copy_string(deref(ctx, "ctx").stats_line());
   });
 }
 
