@@ -1,4 +1,4 @@
-"""What the CMake build asks of Python: where llama-cpp-python is, and two generated files."""
+"""What the CMake build asks of Python: where llama-cpp-python is, and two files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
     elif len(argv) == 2 and argv[0] == "build-info":
         Path(argv[1]).write_text(build_info())
     else:
-        sys.exit("usage: build_support.py locate | cdef HEADER OUTPUT | build-info OUTPUT")
+        sys.exit("usage: locate | cdef HEADER OUTPUT | build-info OUTPUT")
 
 
 if __name__ == "__main__":

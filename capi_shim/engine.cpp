@@ -101,6 +101,9 @@ lh_engine_info lh_engine::info() {
   out.n_ubatch = static_cast<int32_t>(llama_n_ubatch(ctx_.get()));
   out.kv_unified = kv_unified_ ? 1 : 0;
   out.n_cells_used = n_cells_used_;
+  for (auto& [id, client] : clients_) {
+    if (client.state == LH_STATE_PREFILL) out.n_cells_pending += n_pending(client);
+  }
   out.n_seq_used = pool_.n_used();
   return out;
 }
@@ -192,14 +195,15 @@ void lh_engine::submit(const lh_request& request) {
     client.seed = client.sampler->seed();
     for (const int32_t token : client.tokens) client.sampler->see(token);
   }
-  client.seq_id = acquire_sequence();
+  client.seq_id = acquire_sequence(is_prefix);
   client.order = n_submitted_++;
+  if (clients_.empty()) stats_.n_cells_max = 0;
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
   if (prefix != nullptr) fork(slot, *prefix);
 }
 
-int32_t lh_engine::acquire_sequence() {
-  const int32_t seq_id = pool_.acquire();
+int32_t lh_engine::acquire_sequence(bool is_prefix) {
+  const int32_t seq_id = is_prefix ? pool_.acquire_last() : pool_.acquire();
   if (seq_id < 0) {
     throw Error(LH_NO_SPACE,
                 "all " + std::to_string(n_seq_max_) + " sequence ids are in use");
@@ -263,7 +267,7 @@ void lh_engine::resume(int64_t id) {
   Client& client = find(id);
   lh::require(client.state == LH_STATE_PAUSED,
               "request " + std::to_string(id) + " is not paused");
-  client.seq_id = acquire_sequence();
+  client.seq_id = acquire_sequence(client.is_prefix());
   if (client.n_saved > 0) {
     const size_t n = llama_state_seq_set_data(ctx_.get(), client.saved.data(),
                                               client.saved.size(), client.seq_id);

@@ -61,7 +61,7 @@ struct lh_engine {
   lh::Client& find(int64_t id);
   std::vector<lh::Client*> select(const lh_run_params& params);
   int32_t n_pending(const lh::Client& client) const;
-  int32_t acquire_sequence();
+  int32_t acquire_sequence(bool is_prefix);
   void fork(lh::Client& child, lh::Client& prefix);
   void give_back(lh::Client& client);
   void finish(lh::Client& client, lh_finish reason, const char* message);

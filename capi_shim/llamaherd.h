@@ -218,8 +218,9 @@ typedef struct lh_engine_info {
   int32_t n_batch;
   int32_t n_ubatch;
   int32_t kv_unified;
-  int32_t n_cells_used; /* cells that requests, prefixes and their forks take up now */
-  int32_t n_seq_used;   /* sequence ids in use now */
+  int32_t n_cells_used;    /* cells that requests, prefixes and forks take up now */
+  int32_t n_cells_pending; /* cells that prompts being prefilled have yet to take */
+  int32_t n_seq_used;      /* sequence ids in use now */
 } lh_engine_info;
 
 LH_API int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out,
@@ -380,7 +381,8 @@ typedef struct lh_stats {
   double t_sample_s;
 } lh_stats;
 
-/* Counts since the engine was made; a caller takes differences. */
+/* Counts since the engine was made; a caller takes differences. n_cells_max starts anew
+ * when a request is submitted to an engine that has none. */
 LH_API int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error);
 
 #ifdef __cplusplus

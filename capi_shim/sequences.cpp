@@ -1,5 +1,6 @@
 #include "sequences.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "guard.hpp"
@@ -67,15 +68,20 @@ SequencePool::SequencePool(Positions& positions, int32_t n_seq_max)
     : positions_(positions), used_(static_cast<size_t>(n_seq_max), false) {}
 
 int32_t SequencePool::acquire() {
-  for (size_t i = 0; i < used_.size(); ++i) {
-    if (used_[i]) continue;
-    const auto seq_id = static_cast<int32_t>(i);
-    positions_.clear(seq_id);
-    used_[i] = true;
-    ++n_used_;
-    return seq_id;
-  }
-  return -1;
+  const auto free = std::find(used_.begin(), used_.end(), false);
+  return free == used_.end() ? -1 : take(static_cast<size_t>(free - used_.begin()));
+}
+
+int32_t SequencePool::acquire_last() {
+  const auto free = std::find(used_.rbegin(), used_.rend(), false);
+  return free == used_.rend() ? -1 : take(static_cast<size_t>(used_.rend() - free) - 1);
+}
+
+int32_t SequencePool::take(size_t i) {
+  positions_.clear(static_cast<int32_t>(i));
+  used_[i] = true;
+  ++n_used_;
+  return static_cast<int32_t>(i);
 }
 
 void SequencePool::release(int32_t seq_id) {

@@ -38,18 +38,22 @@ class Positions {
   std::vector<int32_t> next_;  // -1: no record
 };
 
-// Hands out sequence ids, the lowest free one first: libllama computes neighbouring
-// streams in one go, and a gap would split the batch.
+// Hands out sequence ids. libllama computes neighbouring streams in one go and a gap
+// splits the batch, so clients get the lowest free id, and prefixes, which mostly sit
+// still, the highest.
 class SequencePool {
  public:
   SequencePool(Positions& positions, int32_t n_seq_max);
 
   // A free id whose cells are gone, or -1.
   int32_t acquire();
+  int32_t acquire_last();
   void release(int32_t seq_id);
   int32_t n_used() const { return n_used_; }
 
  private:
+  int32_t take(size_t i);
+
   Positions& positions_;
   std::vector<bool> used_;
   int32_t n_used_ = 0;

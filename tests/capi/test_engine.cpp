@@ -87,6 +87,7 @@ TEST_CASE("long prompts are fed in chunks beside decoding clients") {
   toy::run(f.engine, 1);
   const std::vector<int32_t> prompt = toy::tokens(std::string(100, 'x'));
   toy::submit(f.engine, Request(2, prompt, 10));
+  CHECK(f.engine.info().n_cells_pending == 100);
   const int64_t before = f.engine.stats().n_batches;
   toy::run(f.engine, 4);  // 32 tokens a batch, one of them client 1's
   CHECK(f.engine.stats().n_batches == before + 4);
@@ -364,9 +365,11 @@ TEST_CASE("reset forgets everything, and the engine goes on") {
   f.engine.reset();
   CHECK(fake::n_cells_left() == 0);
   CHECK(f.engine.info().n_cells_used == 0);
-  toy::submit(f.engine, Request(1, kHello, 5));
+  CHECK(f.engine.stats().n_cells_max > 5);
+  toy::submit(f.engine, Request(1, kHello, 1));
   toy::run_all(f.engine);
-  CHECK(f.text(1) == fake::answer(kHello, 5));
+  CHECK(f.text(1) == fake::answer(kHello, 1));
+  CHECK(f.engine.stats().n_cells_max == 5);  // of this use of the engine
 }
 
 TEST_CASE("engine parameters out of range are refused before libllama sees them") {

@@ -289,7 +289,7 @@ TEST_CASE("positions: get, advance, set, has, rewind, verify, clear") {
   llama_free(ctx);
 }
 
-TEST_CASE("the lowest free sequence id is handed out first") {
+TEST_CASE("clients get the lowest free sequence id, prefixes the highest") {
   fake::reset();
   llama_context_params params = llama_context_default_params();
   params.n_ctx = 16;
@@ -299,8 +299,9 @@ TEST_CASE("the lowest free sequence id is handed out first") {
   lh::SequencePool pool(positions, 3);
   CHECK(pool.acquire() == 0);
   CHECK(pool.acquire() == 1);
-  CHECK(pool.acquire() == 2);
+  CHECK(pool.acquire_last() == 2);
   CHECK(pool.acquire() == -1);
+  CHECK(pool.acquire_last() == -1);
   pool.release(1);
   pool.release(1);  // twice is harmless
   CHECK(pool.n_used() == 2);
