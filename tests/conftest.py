@@ -1,0 +1,51 @@
+"""What all tests share: the real models, and where the fakes lie."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "python"))
+
+import llamaherd as lh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+_FOLDER = _CACHE / "llamaherd" / "models"
+
+
+def _model_path(variable: str, name: str) -> Path:
+    path = Path(os.environ.get(variable) or _FOLDER / name)
+    if not path.exists():
+        pytest.fail(f"{path} is missing: run `make models`, or set {variable}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """A chat-tuned llama, 92 MB."""
+    return _model_path("LLAMAHERD_TEST_SMOLLM2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+@pytest.fixture(scope="session")
+def gemma3_path() -> Path:
+    """A base model with sliding-window attention and a vocabulary of 262k, 253 MB."""
+    return _model_path("LLAMAHERD_TEST_GEMMA3", "gemma-3-270m-q4_k_m.gguf")
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_path: Path) -> Iterator[lh.Model]:
+    with lh.Model(smollm2_path) as model:
+        yield model
+
+
+@pytest.fixture(scope="session")
+def gemma3(gemma3_path: Path) -> Iterator[lh.Model]:
+    with lh.Model(gemma3_path) as model:
+        yield model

@@ -1,0 +1,266 @@
+"""An engine without a model: exact accounting of KV cells, and answers known beforehand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from llamaherd.engine import NO_KV_SLOT, Counts, Finish, Output, RunOutcome, Status
+from llamaherd.errors import NoSpaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.client import Request
+
+N_VOCAB = 1000
+BAD_GRAMMAR = "no grammar"
+
+
+def answer(request: Request) -> tuple[list[int], Finish]:
+    """What a request is answered with, whatever runs beside it."""
+    seed = 0 if request.sampling.is_greedy else request.seed
+    digest = blake2b(request.tokens.tobytes() + seed.to_bytes(4, "little")).digest()
+    length = 1 + digest[0]
+    tokens = [
+        blake2b(digest + i.to_bytes(4, "little"), digest_size=1).digest()[0]
+        for i in range(min(length, request.max_tokens))
+    ]
+    return tokens, Finish.LENGTH if length >= request.max_tokens else Finish.EOG
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    return " ".join(map(str, tokens))
+
+
+@dataclass
+class _Slot:
+    request: Request
+    sequence: int
+    order: int
+    answer: list[int]
+    cells: list[int] = field(default_factory=list)
+    generated: list[int] = field(default_factory=list)
+    n_reused: int = 0
+    n_saved: int | None = None  # while paused
+    is_held: bool = False
+    finish: Finish = Finish.NONE
+    message: str = ""
+
+    @property
+    def is_prefix(self) -> bool:
+        return self.request.max_tokens == 0
+
+    @property
+    def is_active(self) -> bool:
+        return self.finish is Finish.NONE and self.n_saved is None and not self.is_held
+
+    def pending(self) -> list[int]:
+        return [*self.request.tokens, *self.generated][len(self.cells) :]
+
+
+class FakeEngine:
+    """Implements `llamaherd.engine.Engine`; raises AssertionError when misused."""
+
+    def __init__(
+        self, n_cells: int, n_sequences: int, *, n_batch: int = 64, pooled: bool = True
+    ) -> None:
+        self.n_cells = n_cells
+        self.n_sequences = n_sequences
+        self.n_batch = n_batch
+        self.pooled = pooled
+        self.slots: dict[int, _Slot] = {}
+        self.used: Counter[int] = Counter()  # cell: sequences that hold it
+        self.n_made = 0
+        self.n_submitted = 0
+        self.numbers: Counter[str] = Counter()
+        self.aborted = False
+        self.resumable = True  # False: as if the cache were fragmented
+
+    # ---- Engine ----
+
+    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+        assert id_ not in self.slots
+        if request.sampling.grammar == BAD_GRAMMAR:
+            raise ValueError("grammar cannot be parsed")
+        tokens, _ = answer(request)
+        slot = _Slot(request, self._sequence(), self.n_submitted, tokens)
+        self.n_submitted += 1
+        if fork_from is not None:
+            prefix = self.slots[fork_from]
+            n = len(prefix.request.tokens)
+            assert prefix.is_held
+            assert n < len(request.tokens)
+            assert prefix.request.tokens == request.tokens[:n]
+            cells = prefix.cells if self.pooled else [self._new_cell() for _ in range(n)]
+            for cell in cells if self.pooled else ():
+                self.used[cell] += 1
+            slot.cells = list(cells)
+            slot.n_reused = n
+        self.slots[id_] = slot
+
+    def run(
+        self,
+        ids: Sequence[int] | None = None,
+        *,
+        max_steps: int = 0,
+        max_time_ms: int = 0,  # noqa: ARG002 - has no clock
+    ) -> RunOutcome:
+        n_steps = 0
+        while not self.aborted:
+            chosen = self.slots.values() if ids is None else [self.slots[i] for i in ids]
+            active = sorted((s for s in chosen if s.is_active), key=lambda s: s.order)
+            batch = self._batch(active)
+            if not batch or n_steps == (max_steps or 3):
+                return RunOutcome(
+                    status=Status.OK, n_steps=n_steps, n_active=len(active)
+                )
+            refusal = self._refusal(batch)
+            if refusal is not None:
+                return refusal
+            n_steps += 1
+            events = self._decode(batch)
+            if events:
+                return RunOutcome(
+                    status=Status.OK, events=events, n_steps=n_steps, n_active=1
+                )
+        return RunOutcome(status=Status.ABORTED, n_steps=n_steps)
+
+    def pause(self, id_: int) -> int:
+        slot = self.slots[id_]
+        assert slot.is_active
+        slot.n_saved = len(slot.cells)
+        self._give_back(slot)
+        self.numbers["n_pauses"] += 1
+        return slot.n_saved
+
+    def resume(self, id_: int) -> None:
+        slot = self.slots[id_]
+        assert slot.n_saved is not None
+        if slot.n_saved > self._n_free() or not self.resumable:
+            raise NoSpaceError("no room", 5)
+        slot.sequence = self._sequence()
+        slot.cells = [self._new_cell() for _ in range(slot.n_saved)]
+        slot.n_saved = None
+
+    def end(self, id_: int, finish: Finish, message: str) -> None:
+        slot = self.slots[id_]
+        if slot.finish is Finish.NONE:
+            self._finish(slot, finish)
+            slot.message = message
+
+    def get(self, id_: int) -> Output:
+        slot = self.slots[id_]
+        return Output(
+            finish=slot.finish,
+            text=text_of(slot.generated),
+            tokens=list(slot.generated),
+            n_reused=slot.n_reused,
+            seed=slot.request.seed,
+            message=slot.message,
+        )
+
+    def release(self, id_: int) -> None:
+        self._give_back(self.slots.pop(id_))
+
+    def reset(self) -> None:
+        for id_ in list(self.slots):
+            self.release(id_)
+        assert not self.used
+        assert not self._sequences()
+
+    def abort(self, *, on: bool) -> None:
+        self.aborted = on
+
+    def n_cells_taken(self) -> int:
+        pending = sum(len(s.pending()) for s in self.slots.values() if s.is_active)
+        return len(self.used) + pending
+
+    def counts(self) -> Counts:
+        return Counts(**self.numbers)
+
+    # ---- inside ----
+
+    def _sequences(self) -> set[int]:
+        return {slot.sequence for slot in self.slots.values()} - {-1}
+
+    def _sequence(self) -> int:
+        free = set(range(self.n_sequences)) - self._sequences()
+        if not free:
+            raise NoSpaceError("all sequence ids are in use", 5)
+        return min(free)
+
+    def _new_cell(self) -> int:
+        self.n_made += 1
+        self.used[self.n_made] += 1
+        return self.n_made
+
+    def _n_free(self) -> int:
+        return self.n_cells - len(self.used)
+
+    def _give_back(self, slot: _Slot) -> None:
+        for cell in slot.cells:
+            self.used[cell] -= 1
+            if self.used[cell] == 0:
+                del self.used[cell]
+        slot.cells = []
+        slot.sequence = -1
+
+    def _finish(self, slot: _Slot, finish: Finish) -> None:
+        self._give_back(slot)
+        slot.n_saved = None
+        slot.finish = finish
+
+    def _batch(self, active: list[_Slot]) -> list[tuple[_Slot, list[int]]]:
+        room = self.n_batch
+        batch = []
+        for slot in sorted(active, key=lambda s: not s.generated):
+            tokens = slot.pending()[:room]
+            if tokens:
+                batch.append((slot, tokens))
+                room -= len(tokens)
+        return batch
+
+    def _refusal(self, batch: list[tuple[_Slot, list[int]]]) -> RunOutcome | None:
+        tokens = [token for _, part in batch for token in part]
+        code = 0
+        if any(not 0 <= token < N_VOCAB for token in tokens):
+            code = -1
+        elif self.pooled and len(tokens) > self._n_free():
+            code = NO_KV_SLOT
+        if code == 0:
+            return None
+        self.numbers["n_failed_decodes"] += 1
+        return RunOutcome(
+            status=Status.REFUSED, decode_code=code, message=f"llama_decode: {code}"
+        )
+
+    def _decode(self, batch: list[tuple[_Slot, list[int]]]) -> tuple[int, ...]:
+        ids = {id(slot): id_ for id_, slot in self.slots.items()}
+        for slot, tokens in batch:
+            slot.cells += [self._new_cell() for _ in tokens]
+            kind = "n_decode" if slot.generated else "n_prefill"
+            self.numbers[kind] += len(tokens)
+        self.numbers["n_batches"] += 1
+        self.numbers["n_clients"] += len(batch)
+        self.numbers["n_cells_max"] = max(self.numbers["n_cells_max"], len(self.used))
+        return tuple(ids[id(slot)] for slot, _ in batch if self._sample(slot))
+
+    def _sample(self, slot: _Slot) -> bool:
+        """Draws a token if there are logits. Returns whether something happened."""
+        if slot.pending():
+            return False
+        if slot.is_prefix:
+            slot.is_held = True
+            return True
+        if len(slot.generated) == len(slot.answer):
+            self._finish(slot, Finish.EOG)
+            return True
+        slot.generated.append(slot.answer[len(slot.generated)])
+        self.numbers["n_generated"] += 1
+        if len(slot.generated) < slot.request.max_tokens:
+            return False
+        self._finish(slot, Finish.LENGTH)
+        return True

@@ -1,0 +1,331 @@
+"""Calls on a fake engine: every prompt gets its answer, whatever happens on the way."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, text_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llamaherd import GenerationError, SamplingParams
+from llamaherd.call import Call
+from llamaherd.client import Request
+from llamaherd.engine import Finish, Output, RunOutcome, Status
+from llamaherd.plan import MAX_HOLD, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.results import Result, Results
+
+POISON = N_VOCAB + 7
+
+
+def request(
+    tokens: Sequence[int], max_tokens: int = 10, **settings_: object
+) -> Request:
+    return Request(
+        tokens=array("i", tokens),
+        max_tokens=max_tokens,
+        sampling=SamplingParams(**settings_),
+        seed=len(tokens),
+    )
+
+
+def plan(
+    n_slots: int = 4,
+    n_cells: int = 4096,
+    n_hold: int = MAX_HOLD,
+    *,
+    pooled: bool = True,
+) -> Plan:
+    return Plan(
+        n_ctx=n_cells,
+        n_seq_max=n_slots,
+        n_hold=n_hold,
+        kv_layout="unified" if pooled else "per_sequence",
+        n_ctx_seq=n_cells,
+        memory_bytes=0,
+    )
+
+
+def run(
+    requests: Sequence[Request],
+    sizes: Plan | None = None,
+    engine: FakeEngine | None = None,
+    *,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    **options: object,
+) -> tuple[Results, FakeEngine]:
+    sizes = sizes or plan()
+    pooled = sizes.kv_layout == "unified"
+    engine = engine or FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=pooled)
+    call = Call(requests, seed=1, n_ctx_train=100_000, **options)
+    results = call.run(lambda _needs, _n: (engine, sizes), is_cancelled)
+    assert not engine.slots
+    assert not engine.used
+    return results, engine
+
+
+def assert_right(result: Result, asked: Request) -> None:
+    tokens, finish = answer(asked)
+    assert result.error is None
+    assert result.tokens == tokens
+    assert result.text == text_of(tokens)
+    assert result.finish_reason == ("length" if finish is Finish.LENGTH else "stop")
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[Request]:
+    """Prompts that share prefixes at several depths, some equal, some poisoned."""
+    stems = draw(st.lists(st.integers(16, 40), min_size=1, max_size=4))
+    requests = []
+    for _ in range(draw(st.integers(1, 40))):
+        tokens: list[int] = []
+        for depth in range(draw(st.integers(0, len(stems)))):
+            tokens += [depth * 10 + draw(st.integers(0, 1))] * stems[depth]
+        tokens += draw(st.lists(st.integers(0, 5), max_size=30))
+        if draw(st.integers(0, 9)) == 0:
+            tokens.insert(draw(st.integers(0, len(tokens))), POISON)
+        temperature = draw(st.sampled_from([0.0, 0.8]))
+        requests.append(
+            request(tokens, draw(st.integers(1, 60)), temperature=temperature)
+        )
+    return requests
+
+
+@given(
+    requests=workloads(),
+    n_slots=st.integers(1, 9),
+    n_cells=st.integers(40, 800),
+    pooled=st.booleans(),
+    n_batch=st.integers(20, 200),
+)
+@settings(max_examples=300, deadline=None)
+def test_every_prompt_gets_the_answer_it_would_get_alone(
+    requests: list[Request], n_slots: int, n_cells: int, n_batch: int, *, pooled: bool
+) -> None:
+    sizes = plan(n_slots, n_cells, pooled=pooled)
+    # What does not share cells has enough of them.
+    cells = n_cells if pooled else n_cells * sizes.n_sequences
+    engine = FakeEngine(cells, sizes.n_sequences, n_batch=n_batch, pooled=pooled)
+    results, _ = run(requests, sizes, engine)
+    assert [result.index for result in results] == list(range(len(requests)))
+    for asked, result in zip(requests, results, strict=True):
+        n_prompt = len(asked.tokens)
+        if n_prompt == 0:
+            assert "empty" in str(result.error)
+        elif n_prompt + asked.max_tokens > n_cells:
+            assert str(n_prompt + asked.max_tokens) in str(result.error)
+        elif POISON in asked.tokens:
+            assert "llama_decode: -1" in str(result.error)
+        else:
+            assert_right(result, asked)
+    assert results.stats.n_failed == sum(r.finish_reason == "error" for r in results)
+
+
+def test_perfect_sharing_of_one_prefix() -> None:
+    prefix = [1] * 400
+    requests = [request([*prefix, 500 + i, i]) for i in range(50)]
+    results, engine = run(requests, plan(n_slots=8))
+    assert engine.numbers["n_prefill"] == 400 + 50 * 2
+    assert [result.n_reused_tokens for result in results] == [400] * 50
+    assert results.stats.n_prompt_tokens == 50 * 402
+
+
+def test_perfect_sharing_of_a_tree() -> None:
+    requests = [
+        request([9] * 100 + [document] * 50 + [500 + question] * 3)
+        for question in range(6)
+        for document in range(20)
+    ]
+    _, engine = run(requests, plan(n_slots=8))
+    assert engine.numbers["n_prefill"] == 100 + 20 * 50 + 120 * 3
+
+
+def test_deep_prefixes_are_flattened() -> None:
+    # Each prompt continues the one before it: 30 nested prefixes.
+    requests = [request([*range(20 * (i + 1)), 999]) for i in range(30)]
+    results, engine = run(requests, plan(n_slots=4))
+    for asked, result in zip(requests, results, strict=True):
+        assert_right(result, asked)
+    assert engine.numbers["n_prefill"] < sum(len(r.tokens) for r in requests)
+
+
+def test_continuous_batching_takes_the_steps_that_the_work_needs() -> None:
+    lengths = [1 + i * 199 // 99 for i in range(100)]
+    requests = [request([i, i + 1], n) for i, n in enumerate(lengths)]
+    results, engine = run(requests, plan(n_slots=8))
+    work = sum(result.n_generated_tokens for result in results) / 8
+    assert engine.numbers["n_batches"] < 1.2 * work + max(lengths)
+    assert results.stats.mean_batch_occupancy > 0.8
+
+
+def test_too_small_a_pool_pauses_and_resumes() -> None:
+    requests = [request([i] * 20, 100) for i in range(12)]
+    results, engine = run(requests, plan(n_slots=12, n_cells=256))
+    for asked, result in zip(requests, results, strict=True):
+        assert_right(result, asked)
+    assert results.stats.n_pauses > 0
+    # Nothing is computed twice.
+    assert engine.numbers["n_prefill"] == 12 * 20
+
+
+def test_a_client_that_cannot_be_resumed_fails_alone() -> None:
+    engine = FakeEngine(256, 12 + MAX_HOLD)
+    engine.resumable = False
+    requests = [request([i] * 20, 100) for i in range(12)]
+    results, _ = run(requests, plan(n_slots=12, n_cells=256), engine)
+    failed = [result for result in results if result.error]
+    assert failed
+    assert len(failed) < 12
+    assert all("too small" in str(result.error) for result in failed)
+
+
+def test_only_the_guilty_fail() -> None:
+    requests = [request([i, POISON if i % 7 == 3 else 5, 6]) for i in range(30)]
+    results, _ = run(requests, plan(n_slots=16))
+    for i, result in enumerate(results):
+        assert (result.error is not None) == (i % 7 == 3)
+    assert results.stats.n_fallbacks > 0
+
+
+def test_a_poisoned_prefix_fails_what_shares_it() -> None:
+    poisoned = [request([POISON, *[1] * 30, i]) for i in range(5)]
+    clean = [request([2] * 30 + [i]) for i in range(5)]
+    results, _ = run([*poisoned, *clean])
+    assert [result.error is not None for result in results] == [True] * 5 + [False] * 5
+
+
+def test_a_request_that_is_refused_at_once_fails_alone() -> None:
+    requests = [request([1, 2]), request([1, 3], grammar=BAD_GRAMMAR), request([1, 4])]
+    results, _ = run(requests)
+    assert [r.finish_reason for r in results].count("error") == 1
+    assert results[1].error == "grammar cannot be parsed"
+
+
+def test_equal_greedy_prompts_are_computed_once() -> None:
+    requests = [request([1, 2, 3]) for _ in range(5)] + [request([1, 2, 3], 11)]
+    results, engine = run(requests)
+    assert engine.n_submitted == 2
+    assert len({tuple(result.tokens) for result in results[:5]}) == 1
+    assert results.stats.n_copied == 4
+    assert [r.n_reused_tokens for r in results[:5]] == [0, 3, 3, 3, 3]
+
+
+def test_equal_sampled_prompts_share_their_prefill() -> None:
+    requests = [request([7] * 50, temperature=1.0) for _ in range(5)]
+    _, engine = run(requests)
+    assert engine.numbers["n_prefill"] == 49 + 5
+
+
+def test_on_error_return_finishes_what_runs() -> None:
+    requests = [request([-1])] + [request([i, i]) for i in range(50)]
+    results, _ = run(requests, plan(n_slots=4), on_error="return")
+    assert results.finish_reasons.count("error") == 1
+    assert results.finish_reasons.count("cancelled") == 47
+    for asked, result in zip(requests[1:4], results[1:4], strict=True):
+        assert_right(result, asked)
+
+
+def test_on_error_stop_raises_with_the_results() -> None:
+    requests = [request([i, i], 100) for i in range(20)] + [request([POISON])]
+    with pytest.raises(GenerationError, match=r"prompts\[20\].*-1") as caught:
+        run(requests, plan(n_slots=32), on_error="stop")
+    assert caught.value.results[20].error is not None
+    assert "cancelled" in caught.value.results.finish_reasons
+
+
+@pytest.mark.parametrize("on_error", ["return", "stop"])
+def test_what_is_known_before_the_start_keeps_the_rest_from_starting(
+    on_error: str,
+) -> None:
+    requests = [request([1, 2]), request([])]
+    engine = FakeEngine(100, 10)
+    if on_error == "stop":
+        with pytest.raises(GenerationError, match="empty"):
+            run(requests, plan(), engine, on_error=on_error)
+    else:
+        results, _ = run(requests, plan(), engine, on_error=on_error)
+        assert results.finish_reasons == ["cancelled", "error"]
+    assert engine.n_submitted == 0
+
+
+def test_cancelling_keeps_what_is_finished() -> None:
+    polls = cycle([False] * 60 + [True])
+    requests = [request([i], 1 if i < 4 else 200) for i in range(8)]
+    results, _ = run(requests, plan(n_slots=8), is_cancelled=lambda: next(polls))
+    assert all(result.is_finished for result in results[:4])
+    cancelled = [r for r in results if r.finish_reason == "cancelled"]
+    assert cancelled
+    for result in cancelled:
+        assert result.text is None
+        whole, _ = answer(requests[result.index])
+        assert result.tokens == whole[: len(result.tokens)]
+
+
+def test_an_abort_that_was_meant_for_an_earlier_call_does_no_harm() -> None:
+    engine = FakeEngine(100, 20)
+    engine.abort(on=True)
+    results, _ = run([request([1, 2])], plan(), engine)
+    assert results[0].is_finished
+
+
+def test_progress_ends_complete() -> None:
+    requests = [request([1]), request([1]), request([POISON]), request([])]
+    call = Call(requests, seed=1, n_ctx_train=1000)
+    call.run(lambda _needs, _n: (FakeEngine(100, 20), plan()), lambda: False)
+    progress = call.progress
+    assert (progress.n_done, progress.n_failed, progress.n_total) == (4, 2, 4)
+    assert progress.n_generated_tokens > 0
+
+
+def test_watching_sees_texts_grow() -> None:
+    seen: list[str] = []
+    asked = request([3, 1], 20)
+    results, _ = run([asked], watch=lambda _i, output: seen.append(output.text))
+    assert seen[-1] == results[0].text
+    assert all(b.startswith(a) for a, b in zip(seen, seen[1:], strict=False))
+    assert len(set(seen)) == results[0].n_generated_tokens
+
+
+class InstantEngine(FakeEngine):
+    """Everything ends with the next run: what is left is the time of the scheduling."""
+
+    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+        del fork_from
+        self.slots[id_] = request
+        self.n_submitted += 1
+
+    def run(self, *_: object, **__: object) -> RunOutcome:
+        events = tuple(i for i, asked in self.slots.items() if asked not in self.held)
+        self.held = [asked for asked in self.slots.values() if asked.max_tokens == 0]
+        return RunOutcome(status=Status.OK, events=events, n_steps=1)
+
+    def get(self, id_: int) -> Output:
+        is_prefix = self.slots[id_].max_tokens == 0
+        return Output(finish=Finish.NONE if is_prefix else Finish.LENGTH)
+
+    def release(self, id_: int) -> None:
+        del self.slots[id_]
+
+
+def test_ten_thousand_prompts_are_scheduled_in_about_a_second() -> None:
+    # A hundred documents, a hundred questions about each.
+    requests = [
+        request([document] * 400 + [question] * 100)
+        for question in range(100)
+        for document in range(100)
+    ]
+    engine = InstantEngine(1, 1)
+    engine.held = []
+    start = time.process_time()
+    results, _ = run(requests, plan(n_slots=32, pooled=False), engine)
+    elapsed_s = time.process_time() - start
+    assert len(results) == 10_000
+    assert engine.n_submitted == 10_100
+    assert elapsed_s < 3  # about 0.5 on a quiet machine
