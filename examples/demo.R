@@ -1,8 +1,9 @@
 # Labels 60 short news texts by topic, all at once, with a 135M-parameter model on the CPU.
 #   Rscript examples/demo.R MODEL.gguf
-# The prompt is a few-shot completion: a model this small labels better after examples
-# than in a chat (58 of 60 right, against 48), and the 136 tokens that all prompts share
-# are computed only once. The grammar lets it say nothing but one of the four labels.
+# The prompt is a few-shot completion. A model this small labels better that way than in a
+# chat with the same examples (57 of 60 right, against 49), and the 163 tokens that all
+# prompts begin with are computed only once. The grammar lets it say nothing but one of
+# the four labels (without it 55 are right).
 
 library(llamaherd)
 
@@ -34,7 +35,17 @@ grammar <- sprintf(
 )
 
 model <- model_load(model_path)
-context <- context_create(model, n_ctx = "auto", n_seq_max = "auto")
+context <- context_create(
+  model,
+  n_ctx = "auto",
+  n_threads = NULL,
+  n_seq_max = "auto"
+)
+cat(sprintf(
+  "Labelling %d texts with %s ...\n",
+  nrow(texts),
+  basename(model_path)
+))
 answers <- generate_parallel(
   context,
   prompts,

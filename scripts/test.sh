@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python r asan valgrind.
+# on each: test.sh capi python r readme asan valgrind.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -28,6 +28,10 @@ stage_python() {
   "$VENV_PYTHON" -m pytest
 }
 
+stage_readme() {
+  "$VENV_PYTHON" scripts/run_readme.py
+}
+
 stage_r() {
   Rscript --vanilla scripts/testthat.R
 }
@@ -49,7 +53,7 @@ stage_valgrind() {
 
 # The line of a stage's output that tells how many tests ran.
 closing_line() {
-  grep -aE '^\[doctest\] test cases|^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]' "$1" |
+  grep -aE '^\[doctest\] test cases|^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]|^[0-9]+ passed, ' "$1" |
     tail -n 1 | sed -E 's/^=+ | =+$//g'
 }
 

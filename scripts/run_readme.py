@@ -1,0 +1,61 @@
+"""Runs the README's examples in R, Python and C as a reader would.
+
+The model is linked into a scratch folder under the name that the examples use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import llamaherd
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
+
+
+def blocks(text: str) -> dict[str, str]:
+    """The first code block of each language."""
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return {language: code for language, code in reversed(found) if language in FILES}
+
+
+def commands(language: str, code: str, folder: Path) -> list[list[str]]:
+    """Write an example to `folder`; return what compiles and runs it."""
+    path = folder / FILES[language]
+    path.write_text(code, encoding="utf-8")
+    if language == "r":
+        return [["Rscript", "--vanilla", str(path)]]
+    if language == "python":
+        return [[sys.executable, str(path)]]
+    herd = llamaherd.__path__[0]
+    build = ["cc", "-Wall", "-Werror", str(path), f"-I{herd}/include", f"-L{herd}"]
+    build += ["-lllamaherd", f"-Wl,-rpath,{herd}", "-o", "answers"]
+    return [build, ["./answers"]]
+
+
+def main() -> None:
+    """Run each example; exit with 1 if one fails."""
+    model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"])
+    examples = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    passed = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(model)
+        for language in FILES:
+            print(f"--- {language}", flush=True)
+            steps = commands(language, examples[language], folder)
+            passed += all(
+                subprocess.run(step, cwd=folder, check=False).returncode == 0
+                for step in steps
+            )
+    print(f"{passed} passed, {len(FILES) - passed} failed")
+    sys.exit(passed != len(FILES))
+
+
+if __name__ == "__main__":
+    main()
