@@ -1,0 +1,284 @@
+"""What the R package calls: plain lists and scalars in, a dict out, nothing raised.
+
+reticulate's conversions decide the shape of what is here: it gives exceptions other
+classes from version to version, so they are returned as data; it cuts texts at lone
+surrogates and refuses NUL characters; integers beyond 32 bits become 0, so what may be
+that large goes as a float.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import llamaherd as lh
+from llamaherd import _native, machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_P = ParamSpec("_P")
+Status = dict[str, Any]
+
+NO_TEXT: list[int] = []  # stands for a missing prompt: no tokens, so it fails by itself
+
+
+def _boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
+    """Makes a function return a dict, whatever happens.
+
+    KeyboardInterrupt passes: it is how reticulate tells R of Ctrl-C.
+    """
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
+        status: Status = {"ok": False, "value": None}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", RuntimeWarning)
+            try:
+                status |= {"ok": True, "value": function(*args, **kwargs)}
+            except Exception as error:  # noqa: BLE001 -- R raises it again
+                status |= {
+                    "error_type": _known_type(error),
+                    "message": _clean(str(error)),
+                    "traceback": _clean(traceback.format_exc()),
+                }
+        return status | {"warnings": [_clean(str(item.message)) for item in caught]}
+
+    return call
+
+
+def _known_type(error: Exception) -> str:
+    """The most special class that R knows: the library's, ValueError, TypeError."""
+    if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
+        for cls in type(error).__mro__:
+            if cls.__module__ in {"llamaherd.errors", "builtins"}:
+                return cls.__name__
+    return type(error).__name__
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def _clean_or_none(text: str | None) -> str | None:
+    return None if text is None else _clean(text)
+
+
+# ---- models and contexts --------------------------------------------------------------
+
+
+@_boundary
+def backend_init() -> None:
+    """Starts libllama's backends."""
+    _native.backend_init()
+
+
+@_boundary
+def backend_free() -> None:
+    """Frees what libllama keeps for all models."""
+    _native.backend_free()
+
+
+@_boundary
+def available_memory() -> float:
+    """Bytes that this process can still take."""
+    return float(machine.available_memory())
+
+
+@_boundary
+def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Loads a model. Returns it as `python`, with what R prints about it."""
+    model = lh.Model(path, **options)
+    return {
+        "python": model,
+        "description": _clean(model.description),
+        "size_bytes": float(model.size_bytes),
+        "n_ctx_train": model.n_ctx_train,
+        "n_vocab": model.n_vocab,
+    }
+
+
+@_boundary
+def model_metadata(model: lh.Model) -> dict[str, list[str]]:
+    """Keys and values: R takes the keys of a dict for names in its own encoding."""
+    metadata = lh.model_metadata(model)
+    return {
+        "keys": [_clean(key) for key in metadata],
+        "values": [_clean(value) for value in metadata.values()],
+    }
+
+
+@_boundary
+def context_create(model: lh.Model, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Creates a context, returned as `python`."""
+    return {"python": lh.Context(model, **options)}
+
+
+@_boundary
+def context_plan(context: lh.Context) -> str | None:
+    """What the context was planned to be; None before its first call."""
+    return None if context.plan is None else str(context.plan)
+
+
+@_boundary
+def is_closed(thing: lh.Model | lh.Context) -> bool:
+    """Whether it can be used no more."""
+    return thing.closed
+
+
+@_boundary
+def close(thing: lh.Model | lh.Context) -> None:
+    """Gives the memory back."""
+    thing.close()
+
+
+# ---- text -----------------------------------------------------------------------------
+
+
+@_boundary
+def tokenize(
+    model: lh.Model, texts: Sequence[str], add_special: bool, parse_special: bool
+) -> list[list[int]]:
+    """Tokens of each text."""
+    return [
+        lh.tokenize(model, text, add_special=add_special, parse_special=parse_special)
+        for text in texts
+    ]
+
+
+@_boundary
+def detokenize(
+    model: lh.Model,
+    tokens: Sequence[Sequence[int]],
+    remove_special: bool,
+    unparse_special: bool,
+) -> list[str]:
+    """Text of each sequence of tokens."""
+    return [
+        _clean(
+            lh.detokenize(
+                model, ids, remove_special=remove_special, unparse_special=unparse_special
+            )
+        )
+        for ids in tokens
+    ]
+
+
+@_boundary
+def apply_chat_template(
+    model: lh.Model,
+    messages: Sequence[Mapping[str, object]],
+    template: str | None,
+    add_assistant: bool,
+    variables: Mapping[str, object],
+) -> str:
+    """The prompt that a model's template makes of messages."""
+    prompt = lh.apply_chat_template(
+        model,
+        messages,
+        add_generation_prompt=add_assistant,
+        template=template,
+        variables=dict(variables),
+    )
+    return _clean(prompt)
+
+
+@_boundary
+def sha256(texts: Sequence[str | None]) -> list[str | None]:
+    """SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
+    return [
+        None if text is None else hashlib.sha256(text.encode()).hexdigest()
+        for text in texts
+    ]
+
+
+# ---- generation -----------------------------------------------------------------------
+
+
+@_boundary
+def generate_start(
+    context: lh.Context,
+    prompts: Sequence[str | Sequence[int] | None],
+    options: Mapping[str, Any],
+) -> dict[str, lh.Job]:
+    """Starts to answer prompts; None is one that fails.
+
+    Args:
+        context: What to answer them with.
+        prompts: Texts or token ids.
+        options: `sampling`, the fields of SamplingParams; `each`, those of them that have
+            one value per prompt; `parse_special`; `on_error`.
+    """
+    sampling = dict(options["sampling"])
+    of_call = ("max_tokens", "seed")  # unless they are in `each`
+    call = {name: sampling.pop(name) for name in of_call if name in sampling}
+    each = dict(options["each"])
+    # Seeds above 2^31 come as floats.
+    if "seed" in call:
+        call["seed"] = int(call["seed"])
+    if "seed" in each:
+        each["seed"] = [int(seed) for seed in each["seed"]]
+    params: lh.SamplingParams | list[lh.SamplingParams] = lh.SamplingParams(**sampling)
+    if each:
+        params = [
+            lh.SamplingParams(
+                **sampling, **{name: values[i] for name, values in each.items()}
+            )
+            for i in range(len(prompts))
+        ]
+    job = lh.start_parallel(
+        context,
+        [NO_TEXT if prompt is None else prompt for prompt in prompts],
+        params=params,
+        parse_special=options["parse_special"],
+        on_error=options["on_error"],
+        **call,
+    )
+    return {"job": job}
+
+
+@_boundary
+def job_wait(job: lh.Job, timeout_s: float) -> dict[str, float]:
+    """Waits for the end of a job, at most `timeout_s`. Tells how far it is."""
+    done = job.wait(timeout_s)
+    return {"done": done, **dataclasses.asdict(job.progress)}
+
+
+@_boundary
+def job_cancel(job: lh.Job) -> None:
+    """Tells a job to end; returns at once."""
+    job.cancel()
+
+
+@_boundary
+def job_result(job: lh.Job) -> dict[str, Any]:
+    """The results as columns. Waits for the end of the job.
+
+    That a prompt failed is in the columns, whatever `on_error` says: R makes its own
+    error of it, with places that count from 1.
+    """
+    try:
+        results = job.results()
+    except lh.GenerationError as error:
+        results = error.results
+    return {
+        "texts": [_clean_or_none(text) for text in results.texts],
+        "errors": [_clean_or_none(error) for error in results.errors],
+        "finish_reasons": list(results.finish_reasons),
+        "n_prompt_tokens": [result.n_prompt_tokens for result in results],
+        "n_reused_tokens": [result.n_reused_tokens for result in results],
+        "n_generated_tokens": [result.n_generated_tokens for result in results],
+        "seeds": [float(result.seed) for result in results],
+        "stats": _stats(results.stats),
+    }
+
+
+def _stats(stats: lh.Stats) -> dict[str, Any]:
+    numbers = {name: float(value) for name, value in dataclasses.asdict(stats).items()}
+    return {**numbers, "line": str(stats)}

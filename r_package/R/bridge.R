@@ -1,0 +1,130 @@
+# The way to Python: one module, `llamaherd._r`, that catches everything and returns lists
+# and scalars. Nothing else in this package talks to Python.
+
+# Calls a function of the module and returns its value. Python's exceptions arrive as data
+# and become conditions of this package; its warnings become R's.
+#
+# Ctrl-C waits until Python is done, so calls must be short. Otherwise reticulate 1.28 may
+# crash: its signal handler in Python asks R whether an interrupt is pending, and if R takes
+# it there and then, it jumps over Python's frames.
+py_call <- function(fun, ..., error_call = rlang::caller_env()) {
+  status <- suspendInterrupts(py_module(error_call)[[fun]](...))
+  for (text in status[["warnings"]]) {
+    warn("{text}", "python", error_call)
+  }
+  if (!isTRUE(status[["ok"]])) {
+    abort_python(status, error_call)
+  }
+  status[["value"]]
+}
+
+py_module <- function(error_call) {
+  if (is.null(the$module)) {
+    use_python(error_call)
+    the$module <- rlang::try_fetch(
+      reticulate::import("llamaherd._r"),
+      error = function(cnd) abort_no_python(find_python(error_call), error_call, cnd)
+    )
+  }
+  the$module
+}
+
+# Classes of R's conditions by Python's exceptions; any other one is "internal".
+error_classes <- c(
+  TypeError = "argument",
+  ValueError = "argument",
+  SamplerError = "argument",
+  ModelLoadError = "model",
+  ModelClosedError = "model",
+  ChatTemplateError = "model",
+  NoSpaceError = "context",
+  ContextError = "context",
+  ContextClosedError = "context",
+  GenerationError = "generation",
+  AbiMismatchError = "python"
+)
+
+abort_python <- function(status, error_call) {
+  type <- status[["error_type"]]
+  kind <- error_classes[type]
+  if (is.na(kind)) {
+    kind <- "internal"
+  }
+  message <- status[["message"]]
+  if (kind == "internal") {
+    message <- paste0("Python stopped with ", type, ": ", message)
+  }
+  abort(
+    "{message}",
+    kind,
+    error_call,
+    python = list(type = type, traceback = status[["traceback"]])
+  )
+}
+
+# Errors and warnings with this package's classes; see ?llamaherd.
+abort <- function(message, kind, error_call, ..., .envir = parent.frame()) {
+  class <- c(paste0("llamaherd_error_", kind), "llamaherd_error")
+  cli::cli_abort(
+    message,
+    class = class,
+    call = error_call,
+    ...,
+    .envir = .envir
+  )
+}
+
+warn <- function(message, kind, error_call, ..., .envir = parent.frame()) {
+  class <- c(paste0("llamaherd_warning_", kind), "llamaherd_warning")
+  cli::cli_warn(message, class = class, call = error_call, ..., .envir = .envir)
+}
+
+# ---- Python's lists in R ---------------------------------------------------------------
+
+# A list of texts, where Python's None came as NULL and [] as list().
+as_text <- function(x) {
+  vapply(
+    as.list(x),
+    \(text) if (is.null(text)) NA_character_ else text,
+    character(1)
+  )
+}
+
+# R's vectors go as lists: reticulate makes a scalar of a vector of length 1.
+as_py_list <- function(x) as.list(unname(x))
+
+# An object that came out of saveRDS() or a restored session has lost its Python side.
+is_stale <- function(x) {
+  inherits(x$python, "python.builtin.object") &&
+    reticulate::py_is_null_xptr(x$python)
+}
+
+check_object <- function(
+  x,
+  class,
+  maker,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (!inherits(x, class)) {
+    abort_argument(
+      arg,
+      sprintf("a <%s> made by %s()", class, maker),
+      x,
+      error_call
+    )
+  }
+  if (is_stale(x)) {
+    abort_argument(
+      arg,
+      "from this R session",
+      x,
+      error_call,
+      hint = sprintf(
+        "It was saved in another one. Make it again with %s().",
+        maker
+      )
+    )
+  }
+  x$python
+}

@@ -1,0 +1,212 @@
+# Checks of arguments. Each one names the argument and the value, and returns the value in
+# the type that Python takes: reticulate turns 1 into a float and 1L into an int.
+
+abort_argument <- function(arg, must, x, error_call, hint = NULL) {
+  cli::cli_abort(
+    c(
+      "{.arg {arg}} must be {must}, not {describe(x)}.",
+      i = if (!is.null(hint)) "{hint}"
+    ),
+    class = c("llamaherd_error_argument", "llamaherd_error"),
+    call = error_call
+  )
+}
+
+# A value as a message shows it: short ones themselves, others by their type.
+describe <- function(x) {
+  if (is.null(x)) {
+    return("NULL")
+  }
+  if (!is.atomic(x) || !is.null(attr(x, "class"))) {
+    return(sprintf("a <%s> of length %d", class(x)[[1]], length(x)))
+  }
+  if (is.character(x)) {
+    x <- shorten(x, 60L)
+  }
+  if (length(x) == 1 && is.na(x)) {
+    "NA"
+  } else if (length(x) <= 4) {
+    deparse1(as.vector(x))
+  } else {
+    sprintf("a %s vector of length %d", typeof(x), length(x))
+  }
+}
+
+shorten <- function(x, width) {
+  x <- ifelse(validUTF8(x), x, "(not valid UTF-8)")
+  long <- !is.na(x) & nchar(x) > width
+  x[long] <- paste0(substr(x[long], 1L, width - 3L), "...")
+  x
+}
+
+check_flag <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (!is.logical(x) || length(x) != 1 || is.na(x)) {
+    abort_argument(arg, "TRUE or FALSE", x, error_call)
+  }
+  as.logical(x)
+}
+
+check_string <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  null = FALSE,
+  error_call = rlang::caller_env()
+) {
+  if (null && is.null(x)) {
+    return(NULL)
+  }
+  if (!is.character(x) || length(x) != 1 || is.na(x)) {
+    abort_argument(
+      arg,
+      if (null) "a string or NULL" else "a string",
+      x,
+      error_call
+    )
+  }
+  check_text(x, arg, error_call)
+}
+
+# Text in UTF-8, without names. NA and bytes that are no text are refused.
+check_text <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (!is.character(x)) {
+    abort_argument(arg, "a character vector", x, error_call)
+  }
+  text <- as_utf8(x)
+  if (anyNA(text)) {
+    i <- which(is.na(text))[[1]]
+    hint <- if (!is.na(x[[i]])) {
+      "Convert it with iconv(), or declare its Encoding()."
+    }
+    if (length(x) > 1) {
+      arg <- sprintf("%s[%d]", arg, i)
+    }
+    abort_argument(arg, "valid text", x[[i]], error_call, hint)
+  }
+  text
+}
+
+# NA where the bytes are no text. Bytes that are valid UTF-8 are taken as that whatever the
+# locale: enc2utf8() would write "<c3><a9>" for them in the C locale.
+as_utf8 <- function(x) {
+  text <- as.character(x)
+  unmarked <- Encoding(text) == "unknown" & validUTF8(text)
+  Encoding(text[unmarked]) <- "UTF-8"
+  convert <- !is.na(text) & !unmarked & Encoding(text) != "bytes"
+  text[convert] <- enc2utf8(text[convert])
+  text[!validUTF8(text) | Encoding(text) == "bytes"] <- NA_character_
+  text
+}
+
+# Whole numbers: one, or with n > 1 also n of them.
+check_whole <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  min = -.Machine$integer.max,
+  max = .Machine$integer.max,
+  n = 1L,
+  error_call = rlang::caller_env()
+) {
+  fits <- is.numeric(x) &&
+    is.null(attr(x, "class")) &&
+    length(x) %in% c(1L, n) &&
+    all(is.finite(x)) &&
+    all(x == trunc(x) & x >= min & x <= max)
+  if (!fits) {
+    range <- if (min == 1) {
+      " of at least 1"
+    } else if (min == 0) {
+      " of at least 0"
+    } else {
+      ""
+    }
+    abort_argument(
+      arg,
+      paste0(one_or_n("a whole number", n), range),
+      x,
+      error_call
+    )
+  }
+  if (all(x <= .Machine$integer.max)) as.integer(x) else as.double(x)
+}
+
+check_number <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  n = 1L,
+  error_call = rlang::caller_env()
+) {
+  fits <- is.numeric(x) &&
+    is.null(attr(x, "class")) &&
+    length(x) %in% c(1L, n) &&
+    !anyNA(x)
+  if (!fits) {
+    abort_argument(arg, one_or_n("a number", n), x, error_call)
+  }
+  as.double(x)
+}
+
+one_or_n <- function(what, n) {
+  if (n > 1) sprintf("%s (or %d of them, one per prompt)", what, n) else what
+}
+
+check_choice <- function(
+  x,
+  choices,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (identical(x, choices)) {
+    return(choices[[1]])
+  }
+  if (!is.character(x) || length(x) != 1 || !x %in% choices) {
+    must <- paste(encodeString(choices, quote = "\""), collapse = " or ")
+    abort_argument(arg, must, x, error_call)
+  }
+  x
+}
+
+# A whole number or "auto".
+check_auto <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (identical(x, "auto")) {
+    return(x)
+  }
+  if (is.character(x) || is.null(x)) {
+    abort_argument(arg, "a whole number or \"auto\"", x, error_call)
+  }
+  check_whole(x, arg, min = 1, error_call = error_call)
+}
+
+# What `...` may hold: named arguments among `known`, each once.
+check_dots <- function(dots, known, error_call = rlang::caller_env()) {
+  given <- rlang::names2(dots)
+  bad <- given[!given %in% known | duplicated(given)]
+  if (length(bad) > 0) {
+    what <- if (nzchar(bad[[1]])) {
+      "{.arg {bad[[1]]}}"
+    } else {
+      "an argument without a name"
+    }
+    problem <- if (bad[[1]] %in% known) " twice"
+    cli::cli_abort(
+      c(
+        paste0("`...` cannot take ", what, problem, "."),
+        i = "It takes {.arg {known}}."
+      ),
+      class = c("llamaherd_error_argument", "llamaherd_error"),
+      call = error_call
+    )
+  }
+  dots
+}

@@ -1,0 +1,122 @@
+#' Create a context
+#'
+#' A context holds what prompts in work need: the pool of cells (`n_ctx`) that all of them
+#' share, and places for `n_seq_max` prompts at once. Any number of prompts can be given
+#' to it, one call after the other.
+#'
+#' @param model A `llamaherd_model` from [model_load()].
+#' @param n_ctx Tokens, of prompts and answers together, that the context has room for.
+#'   It is a pool: one long prompt may use all of it, and it is not divided among the
+#'   prompts. `"auto"` makes it fit the prompts of each call and the memory there is.
+#' @param n_threads Number of threads. NULL takes as many as the processor has cores for.
+#' @param n_seq_max Number of prompts that are worked on at once; `"auto"` chooses.
+#'   More of them make better use of the processor: try 8 to 32.
+#' @param verbosity Negative: errors only. From 2 on, also a line about the context. The
+#'   rest is the default: errors and warnings.
+#' @param kv_layout `"unified"`: all prompts take cells from one pool. `"per_sequence"`:
+#'   each of them has the same share, which is a little faster. `"auto"` takes the second
+#'   if the longest prompt fits into such a share.
+#' @param n_batch Tokens that are worked on in one step at most. NULL chooses.
+#' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
+#'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
+#'   `"q8_0"`), `offload_kqv`, `swa_full`. Any other name is an error.
+#' @returns A `llamaherd_context`. `close()` gives its memory back; so does R when no
+#'   variable holds it any more.
+#' @seealso [generate_parallel()]
+#' @export
+#' @examples
+#' \dontrun{
+#' context <- context_create(model, n_ctx = "auto", n_threads = NULL, n_seq_max = "auto")
+#' context
+#' }
+context_create <- function(
+  model,
+  n_ctx = 2048L,
+  n_threads = 4L,
+  n_seq_max = 1L,
+  verbosity = 1L,
+  kv_layout = "auto",
+  n_batch = NULL,
+  ...
+) {
+  object <- check_object(model, "llamaherd_model", "model_load")
+  verbosity <- check_whole(verbosity)
+  count <- function(
+    x,
+    arg = rlang::caller_arg(x),
+    error_call = rlang::caller_env()
+  ) {
+    if (!is.null(x)) check_whole(x, arg, min = 1, error_call = error_call)
+  }
+  options <- list(
+    n_ctx = check_auto(n_ctx),
+    n_threads = count(n_threads),
+    n_seq_max = check_auto(n_seq_max),
+    kv_layout = check_choice(kv_layout, c("auto", "unified", "per_sequence")),
+    n_batch = count(n_batch)
+  )
+  options <- c(options, context_dots(list(...), count))
+
+  value <- quietly(verbosity < 0, py_call("context_create", object, options))
+  context <- structure(
+    c(
+      value,
+      list(model = model),
+      options[c("n_ctx", "n_seq_max", "kv_layout")]
+    ),
+    class = "llamaherd_context"
+  )
+  if (verbosity >= 2) {
+    cli::cli_inform(format(context))
+  }
+  context
+}
+
+context_dots <- function(dots, count, error_call = rlang::caller_env()) {
+  checks <- list(
+    n_ubatch = count,
+    n_threads_batch = count,
+    flash_attn = \(x, ...) if (identical(x, "auto")) x else check_flag(x, ...),
+    type_k = check_string,
+    type_v = check_string,
+    offload_kqv = check_flag,
+    swa_full = check_flag
+  )
+  check_dots(dots, names(checks), error_call)
+  for (name in names(dots)) {
+    dots[[name]] <- checks[[name]](
+      dots[[name]],
+      arg = name,
+      error_call = error_call
+    )
+  }
+  dots
+}
+
+#' @export
+format.llamaherd_context <- function(x, ...) {
+  plan <- if (!is_stale(x)) py_call("context_plan", x$python)
+  c(
+    sprintf("<llamaherd_context> of %s", basename(x$model$path)),
+    sprintf(
+      "n_ctx %s, n_seq_max %s, kv_layout %s",
+      x$n_ctx,
+      x$n_seq_max,
+      x$kv_layout
+    ),
+    plan,
+    object_state(x)
+  )
+}
+
+#' @export
+print.llamaherd_context <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+#' @export
+close.llamaherd_context <- function(con, ...) {
+  py_call("close", check_object(con, "llamaherd_context", "context_create"))
+  invisible()
+}

@@ -1,0 +1,121 @@
+#' Answer many prompts at once
+#'
+#' @description
+#' Answers every prompt of a vector. Up to `n_seq_max` of them (see [context_create()]) are
+#' worked on at once, and one that ends makes room for the next; beginnings that prompts
+#' share are computed once; a prompt that fails becomes NA and the others are answered.
+#'
+#' Ctrl-C ends the call early and returns what had finished.
+#'
+#' @section Arguments with one value per prompt:
+#' The numeric arguments of sampling, `max_tokens`, `seed` and `grammar` take one value for
+#' all prompts or one for each of them.
+#'
+#' @section Further sampling settings:
+#' `...` takes these, by name; any other name is an error. The values given here switch
+#' them off. `typical_p` (1), `top_n_sigma` (-1), `penalty_freq` (0), `penalty_present`
+#' (0), `xtc_probability` (0) and `xtc_threshold`, `dry_multiplier` (0), `dry_base`,
+#' `dry_allowed_length`, `dry_penalty_last_n` and `dry_breakers` (texts), `mirostat` (0;
+#' or 1 or 2), `mirostat_tau` and `mirostat_eta`, and `logit_bias`: a numeric vector with
+#' token ids as names, such as ``c(`42` = -Inf)`` to forbid token 42.
+#'
+#' @param context A `llamaherd_context` from [context_create()].
+#' @param prompts Character vector, names and NA allowed. Also a factor, or a list with a
+#'   string or an integer vector of token ids for each prompt.
+#' @param max_tokens Number of tokens to generate for each prompt at most.
+#' @param top_k Draw from the `top_k` most likely tokens only; 0 or less: from all.
+#' @param top_p Draw from the most likely tokens that have this probability together; 1:
+#'   from all.
+#' @param temperature 0 or less always takes the most likely token. Larger values draw, and
+#'   the larger, the wilder.
+#' @param repeat_last_n Number of last tokens that the penalties look at; 0: none, -1: all.
+#' @param penalty_repeat Penalty for tokens that are among those; 1: none.
+#' @param seed Start of the random numbers. Each prompt has its own, derived from the seed
+#'   and the prompt's place in the vector. Negative or NULL: a new one each time, which
+#'   `attr(result, "stats")$seed` tells.
+#' @param progress TRUE shows a progress bar.
+#' @param verbosity Negative: no warnings. From 2 on, also a line of statistics. The rest
+#'   is the default: errors and warnings.
+#' @param clean TRUE removes white space around the answers and the markers of chat
+#'   templates that a model wrote out as text.
+#' @param hash TRUE adds the attribute `hashes`.
+#' @param min_p Draw from tokens that are at least this likely, compared to the most
+#'   likely one; 0: from all.
+#' @param stop Texts that end an answer and are not part of it. NULL: an answer ends where
+#'   the model ends it, or after `max_tokens`.
+#' @param ignore_eos TRUE does not let the model end an answer.
+#' @param grammar GBNF grammar, with a rule `root`, that the answers follow.
+#' @param parse_special Whether texts of special tokens, such as `<|im_end|>`, in prompts
+#'   are these tokens (TRUE) or plain text (FALSE). `"auto"` takes prompts that
+#'   [apply_chat_template()] made for the first and others for the second.
+#' @param on_error What to do when a prompt fails. `"continue"`: answer all others.
+#'   `"return"`: start no more prompts, finish those in work, and return. `"stop"`: an error
+#'   of class `llamaherd_error_generation`, whose field `results` has what was done.
+#' @param ... Further sampling settings, see below.
+#' @returns A `llamaherd_result`: a character vector of the same length and order as
+#'   `prompts`, with their names. NA for prompts that failed or were not finished, and then
+#'   one warning says so. Its attributes, each with one element or row per prompt:
+#'
+#'   * `errors`: the reason why a prompt failed; NA if it did not.
+#'   * `finish_reason`: `"stop"` (the model ended the answer, or a stop text), `"length"`
+#'     (`max_tokens`), `"cancelled"` or `"error"`.
+#'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (those not computed
+#'     for this prompt itself), `n_generated_tokens` and `seed`.
+#'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each
+#'     prompt and each answer, as `printf %s "$text" | sha256sum` computes it. For token
+#'     ids that of the ids with single spaces between them.
+#'
+#'   The attribute `stats` has statistics of the whole call. [as.data.frame()] gives a
+#'   table with one row per prompt.
+#' @seealso [generate()] for a single prompt, [apply_chat_template()] for chat models.
+#' @export
+#' @examples
+#' \dontrun{
+#' model <- model_load("~/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+#' context <- context_create(model, n_ctx = "auto", n_threads = NULL, n_seq_max = "auto")
+#' answers <- generate_parallel(context, c(a = "The sky is", b = "Two and two is"))
+#' answers
+#' as.data.frame(answers)
+#' attr(answers, "stats")
+#' }
+generate_parallel <- function(
+  context,
+  prompts,
+  max_tokens = 100L,
+  top_k = 40L,
+  top_p = 1.0,
+  temperature = 0.0,
+  repeat_last_n = 0L,
+  penalty_repeat = 1.0,
+  seed = 1234L,
+  progress = interactive(),
+  verbosity = 0L,
+  clean = FALSE,
+  hash = TRUE,
+  min_p = 0.05,
+  stop = NULL,
+  ignore_eos = FALSE,
+  grammar = NULL,
+  parse_special = "auto",
+  on_error = c("continue", "return", "stop"),
+  ...
+) {
+  error_call <- rlang::current_env()
+  object <- check_object(context, "llamaherd_context", "context_create")
+  prompts <- as_prompts(prompts, "prompts", error_call)
+  options <- sampling_options(error_call, list(...), length(prompts$values))
+  options$on_error <- check_choice(on_error, c("continue", "return", "stop"))
+  display <- check_display(error_call)
+  progress <- check_flag(progress)
+
+  run <- run_job(object, prompts, options, progress, error_call)
+  result <- new_result(run, prompts, display)
+  report(
+    result,
+    run$interrupted,
+    options$on_error,
+    display$verbosity,
+    error_call
+  )
+  result
+}

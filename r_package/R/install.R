@@ -1,0 +1,147 @@
+#' Install the Python side
+#'
+#' Makes a Python virtual environment and installs the Python package llamaherd in it,
+#' which compiles llama.cpp for this machine's processor: some minutes, once.
+#' Needs Python 3.10 or later and a C++ compiler. An environment of that name that is
+#' there already is kept, and the package in it brought up to date.
+#'
+#' @param envname Name or path of the virtual environment. The package finds
+#'   `r-llamaherd` by itself; for another one, set the environment variable
+#'   `LLAMAHERD_PYTHON` to the path of its Python.
+#' @param path A folder with the sources of llamaherd, for example a clone of its
+#'   repository. NULL installs the package `llamaherd` from pip's index.
+#' @param python Path of the Python to make the environment with. NULL searches.
+#' @param pip_options Further options for `pip install`, as a character vector.
+#' @returns The path of the environment's Python, invisibly.
+#' @seealso [llamaherd_available()]
+#' @export
+#' @examples
+#' \dontrun{
+#' install_llamaherd(path = "~/src/llamaherd")
+#' }
+install_llamaherd <- function(
+  envname = "r-llamaherd",
+  path = NULL,
+  python = NULL,
+  pip_options = character()
+) {
+  check_string(envname)
+  path <- check_string(path, null = TRUE)
+  python <- check_string(python, null = TRUE)
+  pip_options <- check_text(pip_options)
+  package <- install_source(path, rlang::current_env())
+
+  if (reticulate::virtualenv_exists(envname)) {
+    cli::cli_inform("Using the virtual environment {.val {envname}}.")
+  } else {
+    python <- python_to_start_from(python, rlang::current_env())
+    cli::cli_inform(
+      "Making the virtual environment {.val {envname}} with {.path {python}}."
+    )
+    run_python(
+      reticulate::virtualenv_create(envname, python = python, packages = FALSE),
+      "The virtual environment {.val {envname}} could not be made.",
+      "On Debian and Ubuntu: {.code apt-get install python3-venv python3-dev}."
+    )
+  }
+  cli::cli_inform(
+    "Installing {.val {package}}. Compiling llama.cpp takes some minutes."
+  )
+  run_python(
+    reticulate::virtualenv_install(
+      envname,
+      packages = shQuote(package),
+      pip_options = c("--upgrade", pip_options)
+    ),
+    "The Python package could not be installed.",
+    "The lines above say why. It needs a C++ compiler: {.code apt-get install build-essential}."
+  )
+  the$module <- NULL
+  cli::cli_inform(c(v = "llamaherd is ready."))
+  if (reticulate::py_available()) {
+    cli::cli_inform(c(
+      i = "Python runs in this session already: restart R to use it."
+    ))
+  }
+  invisible(reticulate::virtualenv_python(envname))
+}
+
+install_source <- function(path, error_call) {
+  if (is.null(path)) {
+    return("llamaherd")
+  }
+  folder <- path.expand(path)
+  if (!file.exists(file.path(folder, "pyproject.toml"))) {
+    abort_argument(
+      "path",
+      "a folder with the sources of llamaherd (with a file pyproject.toml)",
+      path,
+      error_call
+    )
+  }
+  normalizePath(folder)
+}
+
+# A Python that a virtual environment can be made with.
+python_to_start_from <- function(python, error_call) {
+  candidates <- if (is.null(python)) {
+    Sys.which(c("python3", "python"))
+  } else {
+    python
+  }
+  for (candidate in path.expand(candidates[nzchar(candidates)])) {
+    code <- "import sys, venv; sys.exit(sys.version_info < (3, 10))"
+    status <- suppressWarnings(
+      system2(candidate, c("-c", shQuote(code)), stdout = FALSE, stderr = FALSE)
+    )
+    if (status == 0) {
+      return(candidate)
+    }
+  }
+  abort(
+    c(
+      if (is.null(python)) {
+        "No Python 3.10 or later was found."
+      } else {
+        "{.arg python} is no Python 3.10 or later: {.path {python}}."
+      },
+      i = "On Debian and Ubuntu: {.code apt-get install python3 python3-venv python3-dev}.",
+      i = "Elsewhere: {.url https://www.python.org/downloads/}, or {.code reticulate::install_python()}."
+    ),
+    "python",
+    error_call
+  )
+}
+
+run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {
+  .envir <- error_call
+  rlang::try_fetch(
+    expr,
+    error = function(cnd) {
+      abort(
+        c(problem, i = hint),
+        "python",
+        error_call,
+        parent = cnd,
+        .envir = .envir
+      )
+    }
+  )
+}
+
+#' Is the Python side there?
+#'
+#' Looks without starting Python.
+#'
+#' @returns TRUE if the Python that would be used has the package llamaherd, else FALSE.
+#' @seealso [install_llamaherd()]
+#' @export
+#' @examples
+#' llamaherd_available()
+llamaherd_available <- function() {
+  if (!is.null(the$module)) {
+    return(TRUE)
+  }
+  python <- find_python()
+  !is.null(python) && has_llamaherd(python)
+}

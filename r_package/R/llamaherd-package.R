@@ -1,0 +1,44 @@
+#' llamaherd: many prompts at once on a local language model
+#'
+#' @description
+#' Answers a vector of prompts with a language model that runs on your own machine:
+#' nothing leaves it, and there is no server to run.
+#'
+#' * [model_load()] and [context_create()] make ready.
+#' * [generate_parallel()] answers a vector of prompts, [generate()] a single one.
+#' * [apply_chat_template()] turns messages into a prompt for a chat model.
+#' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
+#' * [install_llamaherd()] sets up the Python package that does the work.
+#'
+#' @section Python:
+#' The package of the same name in Python does the work. It is looked for, in this order:
+#' in the Python that this session already runs; in the one that the environment variable
+#' `LLAMAHERD_PYTHON` or `RETICULATE_PYTHON` names; in the virtual environment
+#' `r-llamaherd`, which [install_llamaherd()] makes; in the Python that
+#' [reticulate::py_discover_config()] finds. Python starts when the first function needs
+#' it, not when the package is attached.
+#'
+#' @section Conditions:
+#' Every error has the class `llamaherd_error` and one of these, so that
+#' [tryCatch()] can tell them apart:
+#'
+#' * `llamaherd_error_argument`: an argument has a value that it cannot take. The message
+#'   names both.
+#' * `llamaherd_error_python`: the Python side is missing or does not start.
+#' * `llamaherd_error_model`: the model cannot be loaded or cannot do this.
+#' * `llamaherd_error_context`: the context cannot be made, or was closed.
+#' * `llamaherd_error_generation`: a prompt failed and [generate()] or
+#'   `on_error = "stop"` was used. The condition's `results` has all that was done.
+#' * `llamaherd_error_internal`: anything else; its `python` field has the traceback.
+#'
+#' Warnings have the class `llamaherd_warning` and one of these:
+#' `llamaherd_warning_failed` (some prompts were not answered),
+#' `llamaherd_warning_interrupted` (Ctrl-C; what had finished is returned) and
+#' `llamaherd_warning_python` (a warning that Python gave).
+#'
+#' @importFrom rlang %||%
+#' @keywords internal
+"_PACKAGE"
+
+# State of the session: `the$module` is the Python module, once it is loaded.
+the <- new.env(parent = emptyenv())

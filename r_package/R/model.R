@@ -1,0 +1,176 @@
+#' Load a model
+#'
+#' Loads a model from a GGUF file.
+#'
+#' @param model_path Path of a GGUF file; `~` is expanded. Addresses on the internet are
+#'   not downloaded by this version: the error says what to do.
+#' @param cache_dir,show_progress,force_redownload,hf_token For downloads, which this
+#'   version does not do. Accepted, so that scripts run unchanged.
+#' @param n_gpu_layers Number of layers to keep in video memory; negative: all of them.
+#'   Without a GPU there is a warning and the processor does the work.
+#' @param use_mmap TRUE maps the file into memory instead of reading it.
+#' @param use_mlock TRUE keeps the model from being swapped out.
+#' @param verify_integrity Accepted, so that scripts run unchanged. That the file is a GGUF
+#'   file is always checked.
+#' @param check_memory TRUE refuses a model that is larger than the memory available now.
+#' @param verbosity Negative: errors only. From 2 on, also a line about the model. The
+#'   rest is the default: errors and warnings.
+#' @returns A `llamaherd_model`. `close()` gives its memory back; so does R when no
+#'   variable holds it any more.
+#' @seealso [context_create()], [model_metadata()]
+#' @export
+#' @examples
+#' \dontrun{
+#' model <- model_load("~/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+#' model
+#' }
+model_load <- function(
+  model_path,
+  cache_dir = NULL,
+  n_gpu_layers = 0L,
+  use_mmap = TRUE,
+  use_mlock = FALSE,
+  show_progress = TRUE,
+  force_redownload = FALSE,
+  verify_integrity = TRUE,
+  check_memory = TRUE,
+  hf_token = NULL,
+  verbosity = 1L
+) {
+  path <- check_model_path(model_path)
+  check_string(cache_dir, null = TRUE)
+  check_flag(show_progress)
+  check_flag(force_redownload)
+  check_string(hf_token, null = TRUE)
+  options <- list(
+    n_gpu_layers = check_whole(n_gpu_layers),
+    use_mmap = check_flag(use_mmap),
+    use_mlock = check_flag(use_mlock)
+  )
+  check_flag(verify_integrity)
+  check_memory <- check_flag(check_memory)
+  verbosity <- check_whole(verbosity)
+
+  if (check_memory) {
+    check_memory_for(path, rlang::current_env())
+  }
+  value <- quietly(verbosity < 0, py_call("model_load", path, options))
+  model <- structure(c(value, list(path = path)), class = "llamaherd_model")
+  if (verbosity >= 2) {
+    cli::cli_inform(format(model))
+  }
+  model
+}
+
+check_model_path <- function(model_path, error_call = rlang::caller_env()) {
+  path <- check_string(model_path, error_call = error_call)
+  if (grepl("^[A-Za-z][A-Za-z0-9+.-]+://", path)) {
+    file <- basename(sub("[?#].*$", "", path))
+    abort(
+      c(
+        "{.arg model_path} is an address, and models are not downloaded: {.url {path}}.",
+        i = "Download it once, for example with
+             {.code curl::curl_download(url, {encodeString(file, quote = '\"')})},
+             and give the path of the file."
+      ),
+      "model",
+      error_call
+    )
+  }
+  path <- path.expand(path)
+  if (!file.exists(path)) {
+    abort(
+      c(
+        "{.arg model_path} names no file: {.path {path}}.",
+        i = "The working directory is {.path {getwd()}}."
+      ),
+      "model",
+      error_call
+    )
+  }
+  path
+}
+
+check_memory_for <- function(path, error_call) {
+  needed <- file.size(path)
+  available <- py_call("available_memory", error_call = error_call)
+  if (needed > available) {
+    abort(
+      c(
+        "Insufficient memory to load {.path {path}}: it takes {format_bytes(needed)},
+         and {format_bytes(available)} are available.",
+        i = "Close other programs, take a smaller model or a stronger quantization, or set
+             {.code check_memory = FALSE} to try all the same."
+      ),
+      "model",
+      error_call
+    )
+  }
+}
+
+quietly <- function(quiet, expr) {
+  if (quiet) suppressWarnings(expr, classes = "llamaherd_warning") else expr
+}
+
+format_bytes <- function(x) {
+  unit <- min(max(floor(log(max(x, 1), 1024)), 0), 4)
+  paste(
+    format(
+      round(x / 1024^unit, if (unit > 1) 1 else 0),
+      nsmall = if (unit > 1) 1 else 0
+    ),
+    c("bytes", "KiB", "MiB", "GiB", "TiB")[[unit + 1]]
+  )
+}
+
+#' Metadata of a model
+#'
+#' All keys and values that the model's GGUF file holds.
+#'
+#' @param model A `llamaherd_model` from [model_load()].
+#' @returns A named character vector with one element per key; numbers are given as text.
+#' @export
+#' @examples
+#' \dontrun{
+#' model_metadata(model)[["general.architecture"]]
+#' }
+model_metadata <- function(model) {
+  object <- check_object(model, "llamaherd_model", "model_load")
+  value <- py_call("model_metadata", object)
+  stats::setNames(as_text(value[["values"]]), as_text(value[["keys"]]))
+}
+
+#' @export
+format.llamaherd_model <- function(x, ...) {
+  c(
+    paste0("<llamaherd_model> ", basename(x$path)),
+    sprintf(
+      "%s, %s, trained for %s tokens of context",
+      x$description,
+      format_bytes(x$size_bytes),
+      format(x$n_ctx_train, big.mark = ",")
+    ),
+    object_state(x)
+  )
+}
+
+#' @export
+print.llamaherd_model <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+#' @export
+close.llamaherd_model <- function(con, ...) {
+  py_call("close", check_object(con, "llamaherd_model", "model_load"))
+  invisible()
+}
+
+# The line that print methods add about an object that cannot be used any more.
+object_state <- function(x) {
+  if (is_stale(x)) {
+    "saved in another R session: not usable, make it again"
+  } else if (py_call("is_closed", x$python)) {
+    "closed"
+  }
+}

@@ -1,0 +1,186 @@
+# What generate() and generate_parallel() have in common: their arguments as Python takes
+# them. Types are checked here, ranges in Python, which names argument and value as well.
+
+# Kinds of the sampling settings, by name. Those that are no arguments of generate() come
+# through `...`.
+sampling_kinds <- c(
+  max_tokens = "count",
+  top_k = "whole",
+  top_p = "number",
+  temperature = "number",
+  repeat_last_n = "whole",
+  penalty_repeat = "number",
+  seed = "seed",
+  min_p = "number",
+  stop = "texts",
+  ignore_eos = "flag",
+  grammar = "strings"
+)
+further_kinds <- c(
+  typical_p = "number",
+  top_n_sigma = "number",
+  penalty_freq = "number",
+  penalty_present = "number",
+  xtc_probability = "number",
+  xtc_threshold = "number",
+  dry_multiplier = "number",
+  dry_base = "number",
+  dry_allowed_length = "whole",
+  dry_penalty_last_n = "whole",
+  dry_breakers = "texts",
+  mirostat = "whole",
+  mirostat_tau = "number",
+  mirostat_eta = "number",
+  logit_bias = "bias"
+)
+
+# `env` is the frame of the function that the user called.
+sampling_options <- function(env, dots, n) {
+  check_dots(dots, names(further_kinds), env)
+  values <- c(mget(names(sampling_kinds), envir = env), dots)
+  kinds <- c(sampling_kinds, further_kinds)[names(values)]
+  values <- Map(
+    \(value, kind, name) check_sampling(value, kind, name, n, env),
+    values,
+    kinds,
+    names(values)
+  )
+  each <- n > 1 &
+    kinds %in% c("count", "whole", "number", "seed", "strings") &
+    lengths(values) == n
+  parse_special <- env$parse_special
+  if (!identical(parse_special, "auto")) {
+    must <- "TRUE, FALSE or \"auto\""
+    if (!rlang::is_bool(parse_special)) {
+      abort_argument("parse_special", must, parse_special, env)
+    }
+  }
+  list(
+    sampling = values[!each],
+    each = lapply(values[each], as_py_list),
+    parse_special = parse_special
+  )
+}
+
+check_sampling <- function(x, kind, arg, n, error_call) {
+  switch(
+    kind,
+    count = check_whole(x, arg, min = 1, n = n, error_call = error_call),
+    whole = check_whole(x, arg, n = n, error_call = error_call),
+    seed = check_seed(x, arg, n, error_call),
+    number = check_number(x, arg, n = n, error_call = error_call),
+    flag = check_flag(x, arg, error_call = error_call),
+    texts = if (!is.null(x)) as_py_list(check_text(x, arg, error_call)),
+    strings = check_grammar(x, arg, n, error_call),
+    bias = check_bias(x, arg, error_call)
+  )
+}
+
+# Seeds are unsigned in C, so they may be larger than R's integers.
+check_seed <- function(x, arg, n, error_call) {
+  if (is.null(x)) {
+    return(-1L)
+  }
+  check_whole(x, arg, max = 2^32 - 1, n = n, error_call = error_call)
+}
+
+check_grammar <- function(x, arg, n, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (!is.character(x) || !length(x) %in% c(1L, n)) {
+    abort_argument(
+      arg,
+      paste(one_or_n("a string", n), "or NULL"),
+      x,
+      error_call
+    )
+  }
+  check_text(x, arg, error_call)
+}
+
+check_bias <- function(x, arg, error_call) {
+  tokens <- suppressWarnings(as.integer(names(x)))
+  if (!is.numeric(x) || length(tokens) != length(x) || anyNA(tokens) || anyNA(x)) {
+    abort_argument(
+      arg,
+      "a numeric vector with token ids as names",
+      x,
+      error_call
+    )
+  }
+  unname(Map(list, tokens, as.double(x)))
+}
+
+# Arguments that concern what is shown and returned.
+check_display <- function(env) {
+  list(
+    verbosity = check_whole(env$verbosity, "verbosity", error_call = env),
+    clean = check_flag(env$clean, "clean", error_call = env),
+    hash = check_flag(env$hash, "hash", error_call = env)
+  )
+}
+
+# Prompts in three forms: as Python takes them (NULL where there is none to take), as text
+# for hashes, and the reasons why there is none.
+as_prompts <- function(x, arg, error_call) {
+  if (is.factor(x) || (is.logical(x) && length(x) > 0 && all(is.na(x)))) {
+    x <- stats::setNames(as.character(x), names(x))
+  }
+  if (!(is.character(x) || is.list(x)) || is.data.frame(x)) {
+    abort_argument(arg, "a character vector", x, error_call)
+  }
+  if (length(x) == 0) {
+    abort_argument(arg, "at least one prompt", x, error_call)
+  }
+  if (is.character(x)) {
+    text <- as_utf8(x)
+    missing <- is.na(x)
+    values <- as.list(unname(text))
+  } else {
+    missing <- vapply(
+      x,
+      \(prompt) length(prompt) == 1 && is.na(prompt),
+      logical(1)
+    )
+    missing <- unname(missing | vapply(x, is.null, logical(1)))
+    values <- Map(
+      \(prompt, i, skip) {
+        if (!skip) as_prompt(prompt, sprintf("%s[[%d]]", arg, i), error_call)
+      },
+      unname(x),
+      seq_along(x),
+      missing
+    )
+    text <- vapply(
+      values,
+      \(value) paste(value %||% NA, collapse = " "),
+      character(1)
+    )
+    text[vapply(
+      values,
+      \(value) is.null(value) || anyNA(value),
+      logical(1)
+    )] <- NA
+  }
+  problems <- rep(NA_character_, length(x))
+  problems[is.na(
+    text
+  )] <- "the prompt is not valid text in its encoding; see ?iconv"
+  problems[missing] <- "the prompt is NA"
+  values[is.na(text)] <- list(NULL)
+  list(values = values, text = text, problems = problems, names = names(x))
+}
+
+as_prompt <- function(prompt, arg, error_call) {
+  if (is.factor(prompt)) {
+    prompt <- as.character(prompt)
+  }
+  if (is.character(prompt) && length(prompt) == 1) {
+    return(as_utf8(prompt))
+  }
+  if (!is.numeric(prompt)) {
+    abort_argument(arg, "a string or token ids", prompt, error_call)
+  }
+  check_tokens(prompt, arg, error_call)
+}

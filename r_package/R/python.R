@@ -1,0 +1,99 @@
+# Where Python is, decided before it starts: once reticulate has started one, the session
+# keeps it.
+
+# Tells reticulate which Python to start. Does nothing if one runs already.
+use_python <- function(error_call) {
+  if (reticulate::py_available()) {
+    return(invisible())
+  }
+  python <- find_python(error_call)
+  if (is.null(python) || !has_llamaherd(python)) {
+    abort_no_python(python, error_call)
+  }
+  if (nzchar(Sys.getenv("LLAMAHERD_PYTHON"))) {
+    # RETICULATE_PYTHON wins over use_python().
+    Sys.setenv(RETICULATE_PYTHON = python)
+  } else if (!nzchar(Sys.getenv("RETICULATE_PYTHON"))) {
+    reticulate::use_python(python, required = TRUE)
+  }
+}
+
+# Path of the Python that the package uses or would use, without starting it; NULL if there
+# is none.
+find_python <- function(error_call = rlang::caller_env()) {
+  if (reticulate::py_available()) {
+    return(reticulate::py_config()$python)
+  }
+  for (variable in c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")) {
+    path <- path.expand(Sys.getenv(variable))
+    if (nzchar(path) && path != "managed") {
+      if (!file.exists(path) || dir.exists(path)) {
+        abort(
+          "The environment variable {.envvar {variable}} names no Python program: {.path {path}}.",
+          "python",
+          error_call
+        )
+      }
+      return(path)
+    }
+  }
+  if (reticulate::virtualenv_exists(default_envname)) {
+    return(reticulate::virtualenv_python(default_envname))
+  }
+  discover_python()
+}
+
+default_envname <- "r-llamaherd"
+
+# reticulate's own search, kept from offering to install Miniconda (up to 1.40) and from
+# downloading a Python (since 1.41).
+discover_python <- function() {
+  quiet <- c(
+    RETICULATE_MINICONDA_ENABLED = "FALSE",
+    RETICULATE_USE_MANAGED_VENV = "no"
+  )
+  old <- Sys.getenv(names(quiet), unset = NA)
+  do.call(Sys.setenv, as.list(quiet))
+  on.exit({
+    Sys.unsetenv(names(old)[is.na(old)])
+    do.call(Sys.setenv, as.list(old[!is.na(old)]))
+  })
+  config <- tryCatch(
+    reticulate::py_discover_config("llamaherd"),
+    error = function(cnd) NULL
+  )
+  config$python
+}
+
+# Asks that Python itself, in a process of its own.
+has_llamaherd <- function(python) {
+  code <- "import importlib.util as u, sys; sys.exit(u.find_spec('llamaherd') is None)"
+  status <- suppressWarnings(
+    system2(python, c("-c", shQuote(code)), stdout = FALSE, stderr = FALSE)
+  )
+  status == 0
+}
+
+abort_no_python <- function(python, error_call, parent = NULL) {
+  problem <- if (is.null(python)) {
+    "No Python was found, and llamaherd needs one (3.10 or later)."
+  } else if (is.null(parent)) {
+    "The Python package {.pkg llamaherd} is not installed in {.path {python}}."
+  } else {
+    "The Python package {.pkg llamaherd} in {.path {python}} cannot be loaded."
+  }
+  restart <- if (reticulate::py_available()) {
+    "Python runs in this session already, so restart R afterwards."
+  }
+  abort(
+    c(
+      problem,
+      i = "{.run llamaherd::install_llamaherd()} makes a Python environment that has it.",
+      i = "To use another Python, set the environment variable {.envvar LLAMAHERD_PYTHON}.",
+      i = restart
+    ),
+    "python",
+    error_call,
+    parent = parent
+  )
+}

@@ -1,0 +1,187 @@
+# The class llamaherd_result: a character vector that knows how each of its elements came
+# about.
+
+new_result <- function(run, prompts, display) {
+  columns <- run$columns
+  text <- as_text(columns[["texts"]])
+  if (display$clean) {
+    text <- clean_text(text)
+  }
+  errors <- as_text(columns[["errors"]])
+  missing <- !is.na(prompts$problems) & !is.na(errors)
+  errors[missing] <- prompts$problems[missing]
+  count <- function(name) as.integer(unlist(columns[[name]]))
+  result <- structure(
+    text,
+    names = prompts$names,
+    errors = errors,
+    finish_reason = as_text(columns[["finish_reasons"]]),
+    usage = data.frame(
+      n_prompt_tokens = count("n_prompt_tokens"),
+      n_reused_tokens = count("n_reused_tokens"),
+      n_generated_tokens = count("n_generated_tokens"),
+      seed = as.double(unlist(columns[["seeds"]]))
+    ),
+    stats = structure(columns[["stats"]], class = "llamaherd_stats"),
+    class = c("llamaherd_result", "character")
+  )
+  if (display$hash) {
+    attr(result, "hashes") <- list(
+      input = sha256(prompts$text),
+      output = sha256(text)
+    )
+  }
+  result
+}
+
+sha256 <- function(text) {
+  values <- as_py_list(text)
+  values[is.na(text)] <- list(NULL)
+  as_text(py_call("sha256", values))
+}
+
+# Markers of chat templates that a model wrote out as text, with the role after one that
+# begins a message.
+clean_text <- function(x) {
+  bar <- "[|\uff5c]"
+  role <- "(system|user|assistant|model)?"
+  begins <- paste0("<", bar, "(im_start|start_header_id)", bar, ">\\s*", role)
+  other <- paste0("<", bar, "[^<>\n]*", bar, ">")
+  turns <- paste0("<start_of_turn>", role, "|<end_of_turn>")
+  words <- "</?s>|<(bos|eos|pad)>|\\[/?INST\\]|<</?SYS>>"
+  pattern <- paste(begins, other, turns, words, sep = "|")
+  trimws(gsub(pattern, "", gsub("\r\n?", "\n", x), perl = TRUE))
+}
+
+# The plain vector.
+plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
+
+#' @export
+`[.llamaherd_result` <- function(x, i) {
+  result <- plain(x)
+  if (missing(i)) {
+    return(x)
+  }
+  at <- stats::setNames(seq_along(result), names(result))[i]
+  hashes <- attr(x, "hashes")
+  usage <- attr(x, "usage")[at, , drop = FALSE]
+  rownames(usage) <- NULL
+  structure(
+    result[i],
+    errors = attr(x, "errors")[at],
+    finish_reason = attr(x, "finish_reason")[at],
+    usage = usage,
+    stats = attr(x, "stats"),
+    hashes = if (!is.null(hashes)) lapply(hashes, \(hash) hash[at]),
+    class = class(x)
+  )
+}
+
+# Comparisons give plain vectors; by default they would carry the attributes along.
+#' @export
+Ops.llamaherd_result <- function(e1, e2) {
+  if (inherits(e1, "llamaherd_result")) {
+    e1 <- plain(e1)
+  }
+  if (!missing(e2) && inherits(e2, "llamaherd_result")) {
+    e2 <- plain(e2)
+  }
+  get(.Generic)(e1, e2)
+}
+
+#' Results as a table
+#'
+#' @param x A `llamaherd_result` from [generate_parallel()].
+#' @param row.names,... As in [base::as.data.frame()].
+#' @param optional TRUE, which [data.frame()] uses for its columns, gives the texts alone.
+#' @returns A data frame with one row per prompt, in their order: `name` (if the prompts
+#'   have names), `text`, `finish_reason`, `error`, `n_prompt_tokens`, `n_reused_tokens`,
+#'   `n_generated_tokens` and `seed`. `text` is NA where there is no answer, `error` where
+#'   nothing went wrong.
+#' @export
+#' @examples
+#' \dontrun{
+#' as.data.frame(generate_parallel(context, c(a = "The sky is", b = "Grass is")))
+#' }
+as.data.frame.llamaherd_result <- function(
+  x,
+  row.names = NULL,
+  optional = FALSE,
+  ...
+) {
+  if (optional) {
+    return(as.data.frame(plain(x), row.names = row.names, optional = TRUE, ...))
+  }
+  table <- data.frame(
+    text = unname(plain(x)),
+    finish_reason = attr(x, "finish_reason"),
+    error = attr(x, "errors"),
+    attr(x, "usage"),
+    row.names = row.names
+  )
+  if (!is.null(names(x))) {
+    table <- cbind(name = names(x), table)
+  }
+  table
+}
+
+#' @export
+format.llamaherd_result <- function(x, width = 80L, ...) {
+  text <- encodeString(shorten(plain(x), width))
+  reason <- attr(x, "errors")
+  reason[is.na(reason)] <- attr(x, "finish_reason")[is.na(reason)]
+  missing <- is.na(unclass(x))
+  text[missing] <- sprintf("NA (%s)", shorten(reason[missing], width))
+  stats::setNames(text, names(x))
+}
+
+#' @export
+print.llamaherd_result <- function(
+  x,
+  ...,
+  n = 20L,
+  width = getOption("width")
+) {
+  n_answered <- sum(!is.na(unclass(x)))
+  cat(sprintf(
+    "<llamaherd_result> %d of %d prompts answered\n",
+    n_answered,
+    length(x)
+  ))
+  shown <- utils::head(x, n)
+  label <- names(shown)
+  label <- format(
+    if (is.null(label)) sprintf("[%d]", seq_along(shown)) else label
+  )
+  room <- max(width - max(nchar(label, "width"), 0) - 2L, 10L)
+  if (length(shown) > 0) {
+    writeLines(paste(label, format(shown, width = room)))
+  }
+  if (length(x) > n) {
+    cat(sprintf("... and %d more\n", length(x) - n))
+  }
+  invisible(x)
+}
+
+#' @export
+format.llamaherd_stats <- function(x, ...) x$line
+
+#' @export
+print.llamaherd_stats <- function(x, ...) {
+  writeLines(strwrap(format(x), exdent = 2))
+  invisible(x)
+}
+
+# In tibbles, answers that are combined with others become plain text: attributes of one
+# call say nothing about another.
+#' @exportS3Method vctrs::vec_ptype2
+vec_ptype2.llamaherd_result.llamaherd_result <- function(x, y, ...) character()
+
+#' @exportS3Method vctrs::vec_ptype2
+vec_ptype2.llamaherd_result.character <- function(x, y, ...) character()
+
+#' @exportS3Method vctrs::vec_ptype2
+vec_ptype2.character.llamaherd_result <- function(x, y, ...) character()
+
+#' @exportS3Method vctrs::vec_cast
+vec_cast.character.llamaherd_result <- function(x, to, ...) plain(x)

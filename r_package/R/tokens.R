@@ -1,0 +1,82 @@
+#' Text to tokens
+#'
+#' @param model A `llamaherd_model` from [model_load()].
+#' @param text Character vector without NA.
+#' @param add_special TRUE adds the tokens that the model wants at the beginning and the
+#'   end of a text, such as BOS.
+#' @param parse_special TRUE takes the texts of special tokens, such as `<|im_end|>`, for
+#'   these tokens; FALSE takes them for plain text.
+#' @returns An integer vector for a single text. For a vector of any other length a list
+#'   of integer vectors, one per text, with the names of `text`.
+#' @seealso [detokenize()]
+#' @export
+#' @examples
+#' \dontrun{
+#' tokenize(model, "Hello, herd!")
+#' lengths(tokenize(model, c(a = "one", b = "one two three")))
+#' }
+tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
+  object <- check_object(model, "llamaherd_model", "model_load")
+  texts <- check_text(text)
+  add_special <- check_flag(add_special)
+  parse_special <- check_flag(parse_special)
+  value <- py_call(
+    "tokenize",
+    object,
+    as_py_list(texts),
+    add_special,
+    parse_special
+  )
+  tokens <- lapply(value, as.integer)
+  if (length(tokens) == 1) tokens[[1]] else stats::setNames(tokens, names(text))
+}
+
+#' Tokens to text
+#'
+#' @param model A `llamaherd_model` from [model_load()].
+#' @param tokens Integer vector of token ids, or a list of such vectors.
+#' @param remove_special TRUE leaves out the special tokens at the beginning and the end.
+#' @param unparse_special TRUE writes special tokens as text; FALSE writes nothing for
+#'   them.
+#' @returns A string for an integer vector. For a list a character vector of the same
+#'   length, with its names.
+#' @seealso [tokenize()]
+#' @export
+#' @examples
+#' \dontrun{
+#' detokenize(model, tokenize(model, "Hello, herd!"))
+#' }
+detokenize <- function(
+  model,
+  tokens,
+  remove_special = FALSE,
+  unparse_special = FALSE
+) {
+  object <- check_object(model, "llamaherd_model", "model_load")
+  ids <- if (is.list(tokens)) tokens else list(tokens)
+  ids <- lapply(
+    ids,
+    check_tokens,
+    arg = "tokens",
+    error_call = rlang::current_env()
+  )
+  remove_special <- check_flag(remove_special)
+  unparse_special <- check_flag(unparse_special)
+  value <- py_call(
+    "detokenize",
+    object,
+    unname(ids),
+    remove_special,
+    unparse_special
+  )
+  stats::setNames(as_text(value), if (is.list(tokens)) names(tokens))
+}
+
+# Token ids as Python takes them. A vocabulary's size is not known here.
+check_tokens <- function(x, arg, error_call) {
+  whole <- is.numeric(x) && all(is.finite(x)) && all(x == trunc(x))
+  if (!whole || any(abs(x) > .Machine$integer.max)) {
+    abort_argument(arg, "token ids, which are whole numbers", x, error_call)
+  }
+  as_py_list(as.integer(x))
+}

@@ -1,0 +1,4 @@
+library(testthat)
+library(llamaherd)
+
+test_check("llamaherd")

@@ -1,0 +1,39 @@
+# A session with the fake Python module of tests/testthat/python.
+
+skip_if_no_python <- function() {
+  python <- c(
+    Sys.getenv("RETICULATE_PYTHON"),
+    Sys.which(c("python3", "python"))
+  )
+  skip_if_not(any(nzchar(python)), "Python is missing")
+}
+
+local_fake <- function(env = parent.frame()) {
+  skip_if_no_python()
+  # Current versions of reticulate would fetch a Python.
+  withr::local_envvar(RETICULATE_USE_MANAGED_VENV = "no", .local_envir = env)
+  fake <- reticulate::import_from_path("fake_r", test_path("python"))
+  old <- the$module
+  the$module <- fake
+  withr::defer(the$module <- old, envir = env)
+  fake
+}
+
+# A file that the fake takes for a model.
+local_model_file <- function(env = parent.frame()) {
+  folder <- withr::local_tempdir(.local_envir = env)
+  path <- file.path(folder, "fake.gguf")
+  writeLines("GGUF", path)
+  path
+}
+
+local_context <- function(env = parent.frame()) {
+  local_fake(env)
+  context_create(model_load(local_model_file(env)))
+}
+
+# Paths and versions that differ between machines.
+stable <- function(lines) {
+  lines <- gsub("'?/[^' ]*/fake", "<folder>/fake", lines)
+  gsub("<folder>/fake.gguf'", "<folder>/fake.gguf", lines)
+}

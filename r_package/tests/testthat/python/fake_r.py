@@ -1,0 +1,208 @@
+"""Stands in for `llamaherd._r` in the tests of the R package: no model, no libllama.
+
+Answers "<prompt>!" to a prompt, or what the prompt's first word asks for:
+    fail REASON   fails
+    raw TEXT      answers TEXT
+    slow          is not done before the job is cancelled
+Token ids are answered with their sum. `seen()` tells what a function was called with, as
+Python writes it.
+"""
+
+import functools
+import hashlib
+import time
+
+_seen = {}
+
+
+def _boundary(function):
+    @functools.wraps(function)
+    def call(*args):
+        _seen[function.__name__] = repr(args)
+        status = {"ok": True, "value": None, "warnings": []}
+        try:
+            status["value"] = function(*args)
+        except Exception as error:
+            status["ok"] = False
+            status["error_type"] = type(error).__name__
+            status["message"] = str(error)
+            status["traceback"] = "Traceback (most recent call last): ..."
+        if isinstance(status["value"], dict) and "warning" in status["value"]:
+            status["warnings"].append(status["value"].pop("warning"))
+        return status
+
+    return call
+
+
+def seen(name):
+    return _seen.get(name)
+
+
+class ModelLoadError(Exception):
+    pass
+
+
+class ContextClosedError(Exception):
+    pass
+
+
+class Thing:
+    """A model or a context."""
+
+    def __init__(self):
+        self.is_closed = False
+
+
+class Job:
+    def __init__(self, prompts, options):
+        self.prompts = prompts
+        self.options = options
+        self.n_done = 0
+        self.is_cancelled = False
+
+    def step(self):
+        if self.n_done < len(self.prompts) and self.prompts[self.n_done] != "slow":
+            self.n_done += 1
+
+    @property
+    def is_done(self):
+        return self.is_cancelled or self.n_done == len(self.prompts)
+
+
+@_boundary
+def backend_init():
+    pass
+
+
+@_boundary
+def backend_free():
+    pass
+
+
+@_boundary
+def available_memory():
+    return 1e6
+
+
+@_boundary
+def model_load(path, options):
+    with open(path, "rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ModelLoadError(f"path is no GGUF file: {path!r} {{braces}}")
+    value = {
+        "python": Thing(),
+        "description": "fake 1B Q4_0",
+        "size_bytes": 5e9,
+        "n_ctx_train": 8192,
+        "n_vocab": 100,
+    }
+    if options["n_gpu_layers"] > 0:
+        value["warning"] = "there is no GPU {in this fake}"
+    return value
+
+
+@_boundary
+def model_metadata(model):
+    return {"keys": ["general.architecture", "größe"], "values": ["fake", "ä"]}
+
+
+@_boundary
+def context_create(model, options):
+    if options["n_ctx"] == 13:
+        raise ValueError("n_ctx must not be 13")
+    if options["n_ctx"] == 14:
+        raise RuntimeError("no {luck} today")
+    return {"python": Thing()}
+
+
+@_boundary
+def context_plan(context):
+    return None
+
+
+@_boundary
+def is_closed(thing):
+    return thing.is_closed
+
+
+@_boundary
+def close(thing):
+    thing.is_closed = True
+
+
+@_boundary
+def tokenize(model, texts, add_special, parse_special):
+    return [[1] * add_special + [ord(c) for c in text] for text in texts]
+
+
+@_boundary
+def detokenize(model, tokens, remove_special, unparse_special):
+    return ["".join(chr(token) for token in ids) for ids in tokens]
+
+
+@_boundary
+def apply_chat_template(model, messages, template, add_assistant, variables):
+    text = "".join(f"<{m['role']}>{m['content']}" for m in messages)
+    return text + "<assistant>" * add_assistant
+
+
+@_boundary
+def sha256(texts):
+    return [t and hashlib.sha256(t.encode()).hexdigest() for t in texts]
+
+
+@_boundary
+def generate_start(context, prompts, options):
+    if context.is_closed:
+        raise ContextClosedError("the context is closed")
+    return {"job": Job(prompts, options)}
+
+
+@_boundary
+def job_wait(job, timeout_s):
+    time.sleep(0.01)
+    job.step()
+    return {
+        "done": job.is_done,
+        "n_done": job.n_done,
+        "n_failed": 0,
+        "n_total": len(job.prompts),
+        "n_generated_tokens": 5 * job.n_done,
+        "elapsed_s": 0.5,
+    }
+
+
+@_boundary
+def job_cancel(job):
+    job.is_cancelled = True
+
+
+def _answer(prompt):
+    """Text, error and finish reason."""
+    if prompt is None:
+        return None, "no tokens", "error"
+    if isinstance(prompt, list):
+        return str(sum(prompt)), None, "stop"
+    if prompt.startswith("fail"):
+        return None, prompt[5:], "error"
+    if prompt.startswith("raw "):
+        return prompt[4:], None, "length"
+    return prompt + "!", None, "stop"
+
+
+@_boundary
+def job_result(job):
+    n = len(job.prompts)
+    answers = [_answer(prompt) for prompt in job.prompts[: job.n_done]]
+    answers += [(None, None, "cancelled")] * (n - job.n_done)
+    texts, errors, finish_reasons = (list(column) for column in zip(*answers))
+    return {
+        "texts": texts,
+        "errors": errors,
+        "finish_reasons": finish_reasons,
+        "n_prompt_tokens": list(range(1, n + 1)),
+        "n_reused_tokens": [0] * n,
+        "n_generated_tokens": [len(text or "") for text in texts],
+        "seeds": [4e9 + i for i in range(n)],
+        "stats": {"n_prompts": float(n), "seed": 4e9, "line": f"{n} prompts in no time"},
+    }

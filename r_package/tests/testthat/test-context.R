@@ -1,0 +1,58 @@
+test_that("a context is made and prints", {
+  local_fake()
+  model <- model_load(local_model_file())
+  context <- context_create(model, n_ctx = "auto", n_seq_max = 8)
+  expect_s3_class(context, "llamaherd_context")
+  expect_snapshot(context)
+  close(context)
+  expect_snapshot(context)
+})
+
+test_that("settings arrive with Python's types", {
+  local_fake()
+  model <- model_load(local_model_file())
+  context_create(
+    model,
+    n_ctx = 512,
+    n_threads = NULL,
+    flash_attn = "auto",
+    type_k = "q8_0"
+  )
+  expected <- paste0(
+    "{'n_ctx': 512, 'n_threads': None, 'n_seq_max': 1, 'kv_layout': 'auto', ",
+    "'n_batch': None, 'flash_attn': 'auto', 'type_k': 'q8_0'}"
+  )
+  expect_match(the$module$seen("context_create"), expected, fixed = TRUE)
+})
+
+test_that("Python's errors keep their meaning", {
+  local_fake()
+  model <- model_load(local_model_file())
+  expect_error(
+    context_create(model, n_ctx = 13),
+    class = "llamaherd_error_argument"
+  )
+  expect_snapshot(context_create(model, n_ctx = 14), error = TRUE)
+  condition <- rlang::catch_cnd(context_create(model, n_ctx = 14))
+  expect_s3_class(condition, c("llamaherd_error_internal", "llamaherd_error"))
+  expect_match(condition$python$traceback, "Traceback")
+})
+
+test_that("wrong arguments are named with their values", {
+  local_fake()
+  model <- model_load(local_model_file())
+  expect_snapshot(error = TRUE, {
+    context_create("model")
+    context_create(model, n_ctx = 0)
+    context_create(model, n_ctx = "big")
+    context_create(model, n_ctx = NULL)
+    context_create(model, n_seq_max = -1)
+    context_create(model, n_threads = 0)
+    context_create(model, n_threads = c(1, 2))
+    context_create(model, kv_layout = "split")
+    context_create(model, n_batch = "many")
+    context_create(model, flash_attn = "yes")
+    context_create(model, n_gpu = 1)
+    context_create(model, 512, 1, 1, 1, "auto", NULL, 7)
+  })
+})

@@ -1,0 +1,229 @@
+test_that("answers come in order, with names", {
+  context <- local_context()
+  answers <- generate_parallel(context, c(a = "x", b = "y"))
+  expect_s3_class(answers, c("llamaherd_result", "character"), exact = TRUE)
+  expect_identical(plain(answers), c(a = "x!", b = "y!"))
+  expect_identical(attr(answers, "finish_reason"), c("stop", "stop"))
+  expect_identical(attr(answers, "errors"), c(NA_character_, NA_character_))
+  expect_null(names(generate_parallel(context, c("x", "y"))))
+})
+
+test_that("a vector of length 1 stays one", {
+  context <- local_context()
+  expect_identical(plain(generate_parallel(context, "x")), "x!")
+  expect_match(the$module$seen("generate_start"), "['x']", fixed = TRUE)
+})
+
+test_that("prompts may be a factor, or a list of strings and token ids", {
+  context <- local_context()
+  expect_identical(
+    plain(generate_parallel(context, factor(c("b", "a")))),
+    c("b!", "a!")
+  )
+  answers <- generate_parallel(context, list(a = "x", b = 1:3, c = 7))
+  expect_identical(plain(answers), c(a = "x!", b = "6", c = "7"))
+  expect_match(
+    the$module$seen("generate_start"),
+    "['x', [1, 2, 3], [7]]",
+    fixed = TRUE
+  )
+})
+
+test_that("NA gives NA, and no prompt 'NA'", {
+  context <- local_context()
+  prompts <- list(
+    c(a = "x", b = NA),
+    list(a = "x", b = NA),
+    list(a = "x", b = NULL)
+  )
+  for (input in prompts) {
+    expect_warning(
+      answers <- generate_parallel(context, input),
+      class = "llamaherd_warning_failed"
+    )
+    expect_identical(plain(answers), c(a = "x!", b = NA))
+    expect_identical(attr(answers, "errors"), c(NA, "the prompt is NA"))
+    expect_match(the$module$seen("generate_start"), "['x', None]", fixed = TRUE)
+  }
+  expect_warning(answers <- generate_parallel(context, NA))
+  expect_identical(plain(answers), NA_character_)
+})
+
+test_that("encodings arrive as UTF-8", {
+  context <- local_context()
+  latin1 <- "caf\xe9"
+  Encoding(latin1) <- "latin1"
+  unmarked <- "caf\xc3\xa9"
+  for (prompt in list("caf\u00e9", latin1, unmarked)) {
+    answers <- generate_parallel(context, c(prompt, "\u732b \U1F600"))
+    expect_identical(plain(answers), c("caf\u00e9!", "\u732b \U1F600!"))
+    expect_identical(Encoding(plain(answers)), c("UTF-8", "UTF-8"))
+  }
+  invalid <- "caf\xe9"
+  Encoding(invalid) <- "UTF-8"
+  expect_warning(answers <- generate_parallel(context, c(invalid, "x")))
+  expect_identical(plain(answers), c(NA, "x!"))
+  expect_match(attr(answers, "errors")[[1]], "not valid text")
+})
+
+test_that("settings arrive with Python's types", {
+  context <- local_context()
+  generate_parallel(
+    context,
+    c("x", "y"),
+    max_tokens = 5,
+    seed = 3e9,
+    stop = "\n",
+    temperature = 1L,
+    grammar = "root ::= \"a\"",
+    mirostat = 2,
+    logit_bias = c(`42` = -Inf, `7` = 1),
+    parse_special = TRUE,
+    on_error = "return"
+  )
+  seen <- the$module$seen("generate_start")
+  for (text in c(
+    "'max_tokens': 5,",
+    "'seed': 3000000000",
+    "'stop': ['\\n']",
+    "'temperature': 1.0",
+    "'top_k': 40,",
+    "'grammar': 'root ::= \"a\"'",
+    "'mirostat': 2,",
+    "'logit_bias': [[42, -inf], [7, 1.0]]",
+    "'ignore_eos': False",
+    "'each': {}",
+    "'parse_special': True",
+    "'on_error': 'return'"
+  )) {
+    expect_match(seen, text, fixed = TRUE)
+  }
+  generate_parallel(context, "x", seed = NULL)
+  expect_match(the$module$seen("generate_start"), "'seed': -1", fixed = TRUE)
+})
+
+test_that("settings may have one value per prompt", {
+  context <- local_context()
+  generate_parallel(
+    context,
+    c("x", "y"),
+    max_tokens = c(5, 6),
+    temperature = c(0, 0.5)
+  )
+  seen <- the$module$seen("generate_start")
+  expect_match(
+    seen,
+    "'each': {'max_tokens': [5, 6], 'temperature': [0.0, 0.5]}",
+    fixed = TRUE
+  )
+  expect_no_match(seen, "'max_tokens': 100")
+})
+
+test_that("failures are NA with one warning", {
+  context <- local_context()
+  prompts <- c(a = "x", b = "fail too {long}", c = "fail twice", d = "y")
+  expect_snapshot(answers <- generate_parallel(context, prompts))
+  expect_identical(plain(answers), c(a = "x!", b = NA, c = NA, d = "y!"))
+  expect_identical(attr(answers, "errors"), c(NA, "too {long}", "twice", NA))
+  expect_silent(generate_parallel(context, prompts, verbosity = -1))
+  expect_snapshot(answers <- generate_parallel(context, paste("fail", 1:5)))
+})
+
+test_that("on_error = 'stop' is an error that has the results", {
+  context <- local_context()
+  prompts <- c("x", "fail badly")
+  expect_snapshot(
+    generate_parallel(context, prompts, on_error = "stop"),
+    error = TRUE
+  )
+  condition <- rlang::catch_cnd(generate_parallel(
+    context,
+    prompts,
+    on_error = "stop"
+  ))
+  expect_s3_class(condition, c("llamaherd_error_generation", "llamaherd_error"))
+  expect_identical(plain(condition$results), c("x!", NA))
+})
+
+test_that("hashes are SHA-256 of the UTF-8 bytes", {
+  context <- local_context()
+  answers <- suppressWarnings(generate_parallel(
+    context,
+    list("raw abc", NA, c(1, 2))
+  ))
+  hashes <- attr(answers, "hashes")
+  sha256_of_abc <- "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+  expect_identical(hashes$output[[1]], sha256_of_abc)
+  expect_identical(is.na(hashes$output), c(FALSE, TRUE, FALSE))
+  expect_identical(is.na(hashes$input), c(FALSE, TRUE, FALSE))
+  expect_identical(hashes$input[[3]], sha256("1 2"))
+  expect_null(attr(generate_parallel(context, "x", hash = FALSE), "hashes"))
+})
+
+test_that("clean removes markers and white space", {
+  context <- local_context()
+  answers <- generate_parallel(
+    context,
+    c(a = "raw  Yes<|im_end|>\n", b = "x"),
+    clean = TRUE
+  )
+  expect_identical(plain(answers), c(a = "Yes", b = "x!"))
+  expect_identical(clean_text("<|im_start|>assistant\nYes"), "Yes")
+  expect_identical(clean_text(c("<start_of_turn>model\r\na", NA)), c("a", NA))
+  expect_identical(clean_text("1 < 2 | 3 > 2"), "1 < 2 | 3 > 2")
+})
+
+test_that("verbosity 2 adds a line of statistics", {
+  context <- local_context()
+  expect_snapshot(answers <- generate_parallel(context, "x", verbosity = 2))
+})
+
+test_that("progress can be shown", {
+  context <- local_context()
+  withr::local_options(cli.progress_show_after = 0)
+  expect_identical(
+    plain(generate_parallel(context, "x", progress = TRUE)),
+    "x!"
+  )
+})
+
+test_that("wrong arguments are named with their values", {
+  context <- local_context()
+  expect_snapshot(error = TRUE, {
+    generate_parallel("context", "x")
+    generate_parallel(context, character())
+    generate_parallel(context, 1:3)
+    generate_parallel(context, data.frame(x = "a"))
+    generate_parallel(context, list("a", TRUE))
+    generate_parallel(context, list(c("a", "b")))
+    generate_parallel(context, "x", max_tokens = 0)
+    generate_parallel(context, "x", max_tokens = -5)
+    generate_parallel(context, "x", max_tokens = 1.5)
+    generate_parallel(context, "x", max_tokens = NA)
+    generate_parallel(context, c("x", "y"), max_tokens = c(1, 2, 3))
+    generate_parallel(context, "x", temperature = "hot")
+    generate_parallel(context, "x", top_p = NULL)
+    generate_parallel(context, "x", seed = "now")
+    generate_parallel(context, "x", stop = 1)
+    generate_parallel(context, "x", stop = NA)
+    generate_parallel(context, "x", grammar = 1)
+    generate_parallel(context, "x", parse_special = NA)
+    generate_parallel(context, "x", on_error = "ignore")
+    generate_parallel(context, "x", progress = "yes")
+    generate_parallel(context, "x", clean = NULL)
+    generate_parallel(context, "x", logit_bias = 3)
+    generate_parallel(context, "x", max_new_tokens = 3)
+    generate_parallel(context, "x", mirostat = 1, mirostat = 2)
+  })
+  condition <- rlang::catch_cnd(generate_parallel(context, 1))
+  expect_s3_class(condition, c("llamaherd_error_argument", "llamaherd_error"))
+})
+
+test_that("a closed context is an error of its own class", {
+  context <- local_context()
+  close(context)
+  expect_error(
+    generate_parallel(context, "x"),
+    class = "llamaherd_error_context"
+  )
+})

@@ -1,0 +1,26 @@
+test_that("one prompt gives one answer", {
+  context <- local_context()
+  answer <- generate(context, "x")
+  expect_s3_class(answer, "llamaherd_result")
+  expect_identical(plain(answer), "x!")
+  expect_identical(plain(generate(context, c(1, 2))), "3")
+  expect_identical(plain(generate(context, 4L)), "4")
+})
+
+test_that("a failure is an error", {
+  context <- local_context()
+  expect_snapshot(generate(context, "fail for {reasons}"), error = TRUE)
+  expect_error(generate(context, "fail"), class = "llamaherd_error_generation")
+})
+
+test_that("wrong prompts are named", {
+  context <- local_context()
+  expect_snapshot(error = TRUE, {
+    generate(context, c("a", "b"))
+    generate(context, NA_character_)
+    generate(context, NULL)
+    generate(context, list("a"))
+    generate(context, 1.5)
+    generate(context, "a", unknown = 1)
+  })
+})

@@ -1,0 +1,76 @@
+test_that("a model loads and prints", {
+  local_fake()
+  model <- model_load(local_model_file())
+  expect_s3_class(model, "llamaherd_model")
+  expect_snapshot(model)
+  expect_snapshot(model <- model_load(local_model_file(), verbosity = 2))
+  expect_identical(
+    model_metadata(model),
+    c(general.architecture = "fake", "gr\u00f6\u00dfe" = "\u00e4")
+  )
+  close(model)
+  expect_snapshot(model)
+})
+
+test_that("~ is expanded", {
+  local_fake()
+  path <- local_model_file()
+  withr::local_envvar(HOME = dirname(path))
+  skip_if(path.expand("~") != dirname(path), "HOME is fixed on this system")
+  expect_s3_class(model_load("~/fake.gguf"), "llamaherd_model")
+})
+
+test_that("settings arrive with Python's types", {
+  local_fake()
+  model_load(local_model_file(), n_gpu_layers = -1, use_mmap = FALSE)
+  expected <- "{'n_gpu_layers': -1, 'use_mmap': False, 'use_mlock': False}"
+  expect_match(the$module$seen("model_load"), expected, fixed = TRUE)
+})
+
+test_that("Python's warnings become R's", {
+  local_fake()
+  path <- local_model_file()
+  expect_snapshot(model <- model_load(path, n_gpu_layers = 3))
+  expect_warning(
+    model_load(path, n_gpu_layers = 3),
+    class = "llamaherd_warning_python"
+  )
+  expect_silent(model_load(path, n_gpu_layers = 3, verbosity = -1))
+})
+
+test_that("addresses, missing and wrong files are explained", {
+  local_fake()
+  no_model <- file.path(dirname(local_model_file()), "fake.txt")
+  writeLines("text", no_model)
+  expect_snapshot(error = TRUE, transform = stable, {
+    model_load("https://example.org/files/tiny.gguf?download=true")
+    model_load(no_model)
+  })
+  for (path in c("hf://x/y.gguf", "no/such/file.gguf", no_model)) {
+    expect_error(model_load(path), class = "llamaherd_error_model")
+  }
+})
+
+test_that("a model larger than the memory is refused", {
+  local_fake()
+  path <- local_model_file()
+  writeBin(c(charToRaw("GGUF"), raw(1.5e6)), path)
+  expect_snapshot(model_load(path), error = TRUE, transform = stable)
+  expect_s3_class(model_load(path, check_memory = FALSE), "llamaherd_model")
+})
+
+test_that("wrong arguments are named with their values", {
+  local_fake()
+  path <- local_model_file()
+  expect_snapshot(error = TRUE, {
+    model_load(NA)
+    model_load(c("a", "b"))
+    model_load(NULL)
+    model_load(path, n_gpu_layers = "all")
+    model_load(path, use_mmap = NA)
+    model_load(path, check_memory = 1)
+    model_load(path, cache_dir = 1)
+    model_metadata(NULL)
+    model_metadata(data.frame())
+  })
+})

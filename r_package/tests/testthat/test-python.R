@@ -1,0 +1,56 @@
+test_that("a wrong LLAMAHERD_PYTHON is explained", {
+  skip_if_no_python()
+  skip_if(reticulate::py_available(), "Python runs already")
+  withr::local_envvar(LLAMAHERD_PYTHON = "/no/such/python")
+  expect_snapshot(find_python(), error = TRUE)
+  expect_error(find_python(), class = "llamaherd_error_python")
+})
+
+test_that("a missing Python side says what to do", {
+  local_fake()
+  expect_snapshot(error = TRUE, {
+    abort_no_python(NULL, NULL)
+    abort_no_python("/usr/bin/python3", NULL)
+  })
+})
+
+test_that("a Python without the package is recognised", {
+  expect_false(has_llamaherd("/no/such/python"))
+})
+
+test_that("the backend functions take nothing and return NULL", {
+  local_fake()
+  expect_null(backend_init())
+  expect_null(backend_free())
+  expect_invisible(backend_init())
+  expect_null(formals(backend_init))
+  expect_null(formals(backend_free))
+  expect_true(llamaherd_available())
+})
+
+test_that("install_llamaherd() refuses what it cannot use", {
+  folder <- withr::local_tempdir()
+  expect_snapshot(
+    error = TRUE,
+    transform = \(x) gsub(folder, "<folder>", x, fixed = TRUE),
+    {
+      install_llamaherd(envname = 1)
+      install_llamaherd(path = folder)
+      install_llamaherd(pip_options = NA)
+    }
+  )
+  expect_error(
+    install_llamaherd(file.path(folder, "env"), python = "/no/such/python"),
+    class = "llamaherd_error_python"
+  )
+})
+
+test_that("objects of another session are refused", {
+  context <- local_context()
+  path <- withr::local_tempfile()
+  saveRDS(context, path)
+  old <- readRDS(path)
+  expect_snapshot(generate_parallel(old, "x"), error = TRUE)
+  expect_snapshot(old)
+  expect_error(tokenize(old$model, "x"), class = "llamaherd_error_argument")
+})
