@@ -21,11 +21,12 @@ build_capi() {
 
 stage_capi() {
   build_capi build/test
-  "$CTEST" --test-dir build/test --output-on-failure
+  "$CTEST" --test-dir build/test --output-on-failure --timeout 900
 }
 
 stage_python() {
-  "$VENV_PYTHON" -m pytest
+  # A test that hangs fails after a while, with the place where it hung.
+  "$VENV_PYTHON" -m pytest --timeout=900
 }
 
 stage_readme() {
@@ -40,7 +41,7 @@ stage_asan() {
   build_capi build/asan -DLLAMAHERD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
   ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    "$CTEST" --test-dir build/asan --output-on-failure
+    "$CTEST" --test-dir build/asan --output-on-failure --timeout 900
 }
 
 stage_valgrind() {
