@@ -92,39 +92,3 @@ as_text <- function(x) {
 
 # R's vectors go as lists: reticulate makes a scalar of a vector of length 1.
 as_py_list <- function(x) as.list(unname(x))
-
-# An object that came out of saveRDS() or a restored session has lost its Python side.
-is_stale <- function(x) {
-  inherits(x$python, "python.builtin.object") &&
-    reticulate::py_is_null_xptr(x$python)
-}
-
-check_object <- function(
-  x,
-  class,
-  maker,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  if (!inherits(x, class)) {
-    abort_argument(
-      arg,
-      sprintf("a <%s> made by %s()", class, maker),
-      x,
-      error_call
-    )
-  }
-  if (is_stale(x)) {
-    abort_argument(
-      arg,
-      "from this R session",
-      x,
-      error_call,
-      hint = sprintf(
-        "It was saved in another one. Make it again with %s().",
-        maker
-      )
-    )
-  }
-  x$python
-}

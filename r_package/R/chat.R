@@ -34,7 +34,7 @@ apply_chat_template <- function(
   add_assistant = TRUE,
   variables = list()
 ) {
-  object <- check_object(model, "llamaherd_model", "model_load")
+  object <- check_model(model)
   messages <- check_messages(messages)
   template <- check_string(template, null = TRUE)
   add_assistant <- check_flag(add_assistant)

@@ -39,7 +39,7 @@ context_create <- function(
   n_batch = NULL,
   ...
 ) {
-  object <- check_object(model, "llamaherd_model", "model_load")
+  object <- check_model(model)
   verbosity <- check_whole(verbosity)
   count <- function(
     x,
@@ -95,7 +95,8 @@ context_dots <- function(dots, count, error_call = rlang::caller_env()) {
 
 #' @export
 format.llamaherd_context <- function(x, ...) {
-  plan <- if (!is_stale(x)) py_call("context_plan", x$python)
+  problem <- object_problem(x)
+  plan <- if (is.null(problem)) py_call("context_plan", x$python)
   c(
     sprintf("<llamaherd_context> of %s", basename(x$model$path)),
     sprintf(
@@ -105,7 +106,7 @@ format.llamaherd_context <- function(x, ...) {
       x$kv_layout
     ),
     plan,
-    object_state(x)
+    if (!is.null(problem)) paste("It", problem)
   )
 }
 
@@ -117,6 +118,5 @@ print.llamaherd_context <- function(x, ...) {
 
 #' @export
 close.llamaherd_context <- function(con, ...) {
-  py_call("close", check_object(con, "llamaherd_context", "context_create"))
-  invisible()
+  close_object(con)
 }

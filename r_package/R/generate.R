@@ -33,14 +33,12 @@ generate <- function(
   ...
 ) {
   error_call <- rlang::current_env()
-  object <- check_object(context, "llamaherd_context", "context_create")
-  if (is.character(prompt)) {
-    check_string(prompt)
-  } else if (!is.numeric(prompt) || length(prompt) == 0) {
-    abort_argument("prompt", "a string or token ids", prompt, error_call)
-  }
-  if (is.numeric(prompt)) {
+  object <- check_context(context)
+  if (is.numeric(prompt) && length(prompt) > 0) {
+    check_tokens(prompt, "prompt", error_call)
     prompt <- list(prompt)
+  } else if (!is.character(prompt) || length(prompt) != 1 || is.na(prompt)) {
+    abort_argument("prompt", "a string or token ids", prompt, error_call)
   }
   prompts <- as_prompts(prompt, "prompt", error_call)
   options <- sampling_options(error_call, list(...), 1L)

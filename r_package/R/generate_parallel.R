@@ -101,7 +101,7 @@ generate_parallel <- function(
   ...
 ) {
   error_call <- rlang::current_env()
-  object <- check_object(context, "llamaherd_context", "context_create")
+  object <- check_context(context)
   prompts <- as_prompts(prompts, "prompts", error_call)
   options <- sampling_options(error_call, list(...), length(prompts$values))
   options$on_error <- check_choice(on_error, c("continue", "return", "stop"))

@@ -106,7 +106,7 @@ python_to_start_from <- function(python, error_call) {
         "{.arg python} is no Python 3.10 or later: {.path {python}}."
       },
       i = "On Debian and Ubuntu: {.code apt-get install python3 python3-venv python3-dev}.",
-      i = "Elsewhere: {.url https://www.python.org/downloads/}, or {.code reticulate::install_python()}."
+      i = "Elsewhere: {.url https://www.python.org/downloads/} or {.fn reticulate::install_python}."
     ),
     "python",
     error_call

@@ -139,10 +139,7 @@ report <- function(result, interrupted, on_error, verbosity, error_call) {
 # The first few reasons, with the prompts' names or places.
 failed_bullets <- function(result, failed) {
   shown <- utils::head(failed, 3)
-  label <- names(result)[shown]
-  if (is.null(label)) {
-    label <- shown
-  }
+  label <- labels_of(result)[shown]
   text <- sprintf("%s: %s", label, attr(result, "errors")[shown])
   # The texts are no templates for cli.
   text <- gsub("}", "}}", gsub("{", "{{", text, fixed = TRUE), fixed = TRUE)

@@ -10,8 +10,8 @@
 #'   Without a GPU there is a warning and the processor does the work.
 #' @param use_mmap TRUE maps the file into memory instead of reading it.
 #' @param use_mlock TRUE keeps the model from being swapped out.
-#' @param verify_integrity Accepted, so that scripts run unchanged. That the file is a GGUF
-#'   file is always checked.
+#' @param verify_integrity TRUE checks that the file is a GGUF file before it is loaded;
+#'   FALSE leaves that to the loading itself.
 #' @param check_memory TRUE refuses a model that is larger than the memory available now.
 #' @param verbosity Negative: errors only. From 2 on, also a line about the model. The
 #'   rest is the default: errors and warnings.
@@ -37,7 +37,7 @@ model_load <- function(
   hf_token = NULL,
   verbosity = 1L
 ) {
-  path <- check_model_path(model_path)
+  path <- check_model_path(model_path, check_flag(verify_integrity))
   check_string(cache_dir, null = TRUE)
   check_flag(show_progress)
   check_flag(force_redownload)
@@ -47,7 +47,6 @@ model_load <- function(
     use_mmap = check_flag(use_mmap),
     use_mlock = check_flag(use_mlock)
   )
-  check_flag(verify_integrity)
   check_memory <- check_flag(check_memory)
   verbosity <- check_whole(verbosity)
 
@@ -62,15 +61,14 @@ model_load <- function(
   model
 }
 
-check_model_path <- function(model_path, error_call = rlang::caller_env()) {
+check_model_path <- function(model_path, verify, error_call = rlang::caller_env()) {
   path <- check_string(model_path, error_call = error_call)
   if (grepl("^[A-Za-z][A-Za-z0-9+.-]+://", path)) {
-    file <- basename(sub("[?#].*$", "", path))
+    file <- encodeString(basename(sub("[?#].*$", "", path)), quote = "\"")
     abort(
       c(
         "{.arg model_path} is an address, and models are not downloaded: {.url {path}}.",
-        i = "Download it once, for example with
-             {.code curl::curl_download(url, {encodeString(file, quote = '\"')})},
+        i = "Download it once, for example with {.code curl::curl_download(url, {file})},
              and give the path of the file."
       ),
       "model",
@@ -78,7 +76,7 @@ check_model_path <- function(model_path, error_call = rlang::caller_env()) {
     )
   }
   path <- path.expand(path)
-  if (!file.exists(path)) {
+  if (!file.exists(path) || dir.exists(path)) {
     abort(
       c(
         "{.arg model_path} names no file: {.path {path}}.",
@@ -87,6 +85,9 @@ check_model_path <- function(model_path, error_call = rlang::caller_env()) {
       "model",
       error_call
     )
+  }
+  if (verify && !identical(readBin(path, "raw", 4L), charToRaw("GGUF"))) {
+    abort("{.arg model_path} is no GGUF file: {.path {path}}.", "model", error_call)
   }
   path
 }
@@ -135,13 +136,14 @@ format_bytes <- function(x) {
 #' model_metadata(model)[["general.architecture"]]
 #' }
 model_metadata <- function(model) {
-  object <- check_object(model, "llamaherd_model", "model_load")
+  object <- check_model(model)
   value <- py_call("model_metadata", object)
   stats::setNames(as_text(value[["values"]]), as_text(value[["keys"]]))
 }
 
 #' @export
 format.llamaherd_model <- function(x, ...) {
+  problem <- object_problem(x)
   c(
     paste0("<llamaherd_model> ", basename(x$path)),
     sprintf(
@@ -150,7 +152,7 @@ format.llamaherd_model <- function(x, ...) {
       format_bytes(x$size_bytes),
       format(x$n_ctx_train, big.mark = ",")
     ),
-    object_state(x)
+    if (!is.null(problem)) paste("It", problem)
   )
 }
 
@@ -162,15 +164,5 @@ print.llamaherd_model <- function(x, ...) {
 
 #' @export
 close.llamaherd_model <- function(con, ...) {
-  py_call("close", check_object(con, "llamaherd_model", "model_load"))
-  invisible()
-}
-
-# The line that print methods add about an object that cannot be used any more.
-object_state <- function(x) {
-  if (is_stale(x)) {
-    "saved in another R session: not usable, make it again"
-  } else if (py_call("is_closed", x$python)) {
-    "closed"
-  }
+  close_object(con)
 }

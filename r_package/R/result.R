@@ -163,6 +163,12 @@ print.llamaherd_result <- function(
   invisible(x)
 }
 
+# Names, or places for those that have none.
+labels_of <- function(x) {
+  label <- rlang::names2(x)
+  ifelse(nzchar(label), label, sprintf("[%d]", seq_along(x)))
+}
+
 #' @export
 format.llamaherd_stats <- function(x, ...) x$line
 

@@ -16,7 +16,7 @@
 #' lengths(tokenize(model, c(a = "one", b = "one two three")))
 #' }
 tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
-  object <- check_object(model, "llamaherd_model", "model_load")
+  object <- check_model(model)
   texts <- check_text(text)
   add_special <- check_flag(add_special)
   parse_special <- check_flag(parse_special)
@@ -52,7 +52,7 @@ detokenize <- function(
   remove_special = FALSE,
   unparse_special = FALSE
 ) {
-  object <- check_object(model, "llamaherd_model", "model_load")
+  object <- check_model(model)
   ids <- if (is.list(tokens)) tokens else list(tokens)
   ids <- lapply(
     ids,

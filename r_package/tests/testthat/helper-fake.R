@@ -32,8 +32,7 @@ local_context <- function(env = parent.frame()) {
   context_create(model_load(local_model_file(env)))
 }
 
-# Paths and versions that differ between machines.
-stable <- function(lines) {
-  lines <- gsub("'?/[^' ]*/fake", "<folder>/fake", lines)
-  gsub("<folder>/fake.gguf'", "<folder>/fake.gguf", lines)
+# Messages without the paths of temporary folders.
+without_folder <- function(path) {
+  \(lines) gsub(dirname(path), "<folder>", lines, fixed = TRUE)
 }

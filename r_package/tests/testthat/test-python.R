@@ -52,5 +52,6 @@ test_that("objects of another session are refused", {
   old <- readRDS(path)
   expect_snapshot(generate_parallel(old, "x"), error = TRUE)
   expect_snapshot(old)
-  expect_error(tokenize(old$model, "x"), class = "llamaherd_error_argument")
+  expect_error(tokenize(old$model, "x"), class = "llamaherd_error_model")
+  expect_null(close(old))
 })

@@ -1,0 +1,56 @@
+# Models and contexts: lists of class llamaherd_model and llamaherd_context, whose element
+# `python` is the object in Python.
+
+# These return the object in Python.
+check_model <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  check_object(x, "model", "model_load", arg, error_call)
+}
+
+check_context <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  check_object(x, "context", "context_create", arg, error_call)
+}
+
+check_object <- function(x, kind, maker, arg, error_call) {
+  if (!inherits(x, paste0("llamaherd_", kind))) {
+    must <- sprintf("a <llamaherd_%s> made by %s()", kind, maker)
+    abort_argument(arg, must, x, error_call)
+  }
+  problem <- object_problem(x)
+  if (!is.null(problem)) {
+    abort(
+      c(
+        "{.arg {arg}} cannot be used: it {problem}.",
+        i = "Make it again with {.fn {maker}}."
+      ),
+      kind,
+      error_call
+    )
+  }
+  x$python
+}
+
+# Why an object cannot be used any more; NULL if it can. One that comes out of readRDS() or
+# a restored session has lost its Python side.
+object_problem <- function(x) {
+  if (reticulate::py_is_null_xptr(x$python)) {
+    "was saved in another R session"
+  } else if (py_call("is_closed", x$python)) {
+    "is closed"
+  }
+}
+
+# Closing what is closed already does nothing.
+close_object <- function(x) {
+  if (!reticulate::py_is_null_xptr(x$python)) {
+    py_call("close", x$python)
+  }
+  invisible()
+}
