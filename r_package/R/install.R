@@ -90,11 +90,7 @@ python_to_start_from <- function(python, error_call) {
     python
   }
   for (candidate in path.expand(candidates[nzchar(candidates)])) {
-    code <- "import sys, venv; sys.exit(sys.version_info < (3, 10))"
-    status <- suppressWarnings(
-      system2(candidate, c("-c", shQuote(code)), stdout = FALSE, stderr = FALSE)
-    )
-    if (status == 0) {
+    if (runs(candidate, "import sys, venv; sys.exit(sys.version_info < (3, 10))")) {
       return(candidate)
     }
   }

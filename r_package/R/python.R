@@ -45,29 +45,35 @@ find_python <- function(error_call = rlang::caller_env()) {
 
 default_envname <- "r-llamaherd"
 
-# reticulate's own search, kept from offering to install Miniconda (up to 1.40) and from
-# downloading a Python (since 1.41).
+# reticulate's own search, kept from offering to install Miniconda (up to 1.40), from
+# downloading a Python (since 1.41), and from advice on pyproject.toml files.
 discover_python <- function() {
-  quiet <- c(
-    RETICULATE_MINICONDA_ENABLED = "FALSE",
-    RETICULATE_USE_MANAGED_VENV = "no"
-  )
+  quiet <- c(RETICULATE_MINICONDA_ENABLED = "FALSE", RETICULATE_USE_MANAGED_VENV = "no")
   old <- Sys.getenv(names(quiet), unset = NA)
   do.call(Sys.setenv, as.list(quiet))
   on.exit({
-    Sys.unsetenv(names(old)[is.na(old)])
-    do.call(Sys.setenv, as.list(old[!is.na(old)]))
+    Sys.unsetenv(names(quiet))
+    lapply(names(old)[!is.na(old)], \(name) do.call(Sys.setenv, as.list(old[name])))
   })
   config <- tryCatch(
-    reticulate::py_discover_config("llamaherd"),
-    error = function(cnd) NULL
+    suppressWarnings(reticulate::py_discover_config("llamaherd")),
+    error = \(cnd) NULL
   )
   config$python
 }
 
-# Asks that Python itself, in a process of its own.
+# Asks that Python itself, in a process of its own. A folder that happens to have the
+# package's name counts as a package, too, but has no origin.
 has_llamaherd <- function(python) {
-  code <- "import importlib.util as u, sys; sys.exit(u.find_spec('llamaherd') is None)"
+  code <- paste(
+    "import importlib.util as u, sys; spec = u.find_spec('llamaherd');",
+    "sys.exit(spec is None or spec.origin is None)"
+  )
+  runs(python, code)
+}
+
+# Whether a Python runs the code without an error.
+runs <- function(python, code) {
   status <- suppressWarnings(
     system2(python, c("-c", shQuote(code)), stdout = FALSE, stderr = FALSE)
   )

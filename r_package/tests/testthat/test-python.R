@@ -14,6 +14,16 @@ test_that("a missing Python side says what to do", {
   })
 })
 
+test_that("searching leaves the environment as it was", {
+  skip_if_no_python()
+  withr::local_envvar(RETICULATE_MINICONDA_ENABLED = NA)
+  expect_silent(discover_python())
+  expect_identical(Sys.getenv("RETICULATE_MINICONDA_ENABLED", NA), NA_character_)
+  withr::local_envvar(RETICULATE_USE_MANAGED_VENV = "yes")
+  discover_python()
+  expect_identical(Sys.getenv("RETICULATE_USE_MANAGED_VENV"), "yes")
+})
+
 test_that("a Python without the package is recognised", {
   expect_false(has_llamaherd("/no/such/python"))
 })
