@@ -49,7 +49,7 @@ $(GEMMA3): | $(LLAMA)
 
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-r asan valgrind
+        test-capi test-python test-r asan tsan valgrind bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -82,9 +82,15 @@ test-r: system-dev setup $(SMOLLM2) ## testthat alone
 asan: system-dev $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
 	@scripts/test.sh asan
 
+tsan: system-dev $(DEV) ## the C API's unit tests under ThreadSanitizer
+	@scripts/test.sh tsan
+
 valgrind: $(DEV) ## the C API's unit tests under valgrind
 	@scripts/setup_system.sh valgrind
 	@scripts/test.sh valgrind
+
+bench: setup $(SMOLLM2) ## against the llama-cpp-python loop; quote the ratios
+	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2)
 
 check: lint type versions header check-r ## linters, type checks, R CMD check: all that is no test
 

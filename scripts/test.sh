@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python r readme asan valgrind.
+# on each: test.sh capi python r readme asan tsan valgrind.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -42,6 +42,12 @@ stage_asan() {
   ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     "$CTEST" --test-dir build/asan --output-on-failure --timeout 900
+}
+
+stage_tsan() {
+  build_capi build/tsan -DLLAMAHERD_TSAN=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  # Not the programs on a real model: ggml's own threads are not instrumented.
+  build/tsan/tests/capi/units
 }
 
 stage_valgrind() {
