@@ -99,14 +99,13 @@ class Call:
         """
         self._started_s = time.perf_counter()
         open_ = [i for i in range(len(self._requests)) if i not in self._twin_of]
-        open_ = self._reject(open_, self._n_ctx_train, "the model was trained for", "")
+        open_ = self._reject(open_, self._n_ctx_train, "the model was trained for")
         tree = self._tree(open_)
         engine, plan = prepare([self._need(i) for i in open_], tree.n_nodes)
-        fitting = self._reject(
-            open_, plan.n_ctx_seq, "one prompt may have", " or raise n_ctx"
-        )
+        fitting = self._reject(open_, plan.capacity, "one prompt may have (see n_ctx)")
         if len(fitting) < len(open_):
             tree = self._tree(fitting)
+        tree = tree.limited(plan.n_hold)
         clients = make_clients(
             [self._requests[i] for i in fitting], fitting, tree, len(self._requests)
         )
@@ -169,9 +168,7 @@ class Call:
         tokens = [self._requests[i].tokens for i in indices]
         return prefix_tree.build(tokens).limited(MAX_DEPTH)
 
-    def _reject(
-        self, indices: list[int], capacity: int, whose: str, advice: str
-    ) -> list[int]:
+    def _reject(self, indices: list[int], capacity: int, whose: str) -> list[int]:
         """Fails prompts that cannot be answered whatever happens; returns the others."""
         fitting: list[int] = []
         for i in indices:
@@ -184,7 +181,7 @@ class Call:
                     i,
                     f"the prompt has {n_prompt} tokens; with max_tokens ({n_answer}) "
                     f"that is {n_prompt + n_answer}, more than the {capacity} that "
-                    f"{whose}: shorten the prompt, lower max_tokens{advice}",
+                    f"{whose}: shorten the prompt or lower max_tokens",
                 )
             else:
                 fitting.append(i)

@@ -41,9 +41,10 @@ class Context:
             prefixes come on top. "auto": up to 32.
         n_threads: Threads for generation; None: the physical cores.
         n_batch: Most tokens in one llama_decode; None: 512.
-        kv_layout: "per_sequence" gives each sequence an equal share of the cells, which
-            is faster; "unified" lets all share them; "auto" takes the first if all
-            prompts fit into their shares.
+        kv_layout: "per_sequence" (and "auto") gives each sequence the cells that the
+            longest prompt needs: fast, and a greedy answer does not depend on what runs
+            beside it. "unified" lets all share one pool: more run at once where lengths
+            differ much and memory is short, and prompts are paused when it runs out.
         n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512.
         n_threads_batch: Threads for prompts; None: as `n_threads`.
         flash_attn: Use flash attention; "auto": if the model can.

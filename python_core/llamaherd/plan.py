@@ -43,7 +43,8 @@ class Plan:
         n_seq_max: Prompts that may run at once.
         n_hold: Sequences for shared prefixes, on top of those.
         kv_layout: "unified": one pool for all; "per_sequence": an equal share for each.
-        n_ctx_seq: Cells that one prompt with its answer may take.
+        n_ctx_seq: Cells that one sequence has.
+        capacity: Cells that any prompt with its answer may ask for.
         memory_bytes: What the KV cache takes, an upper bound.
     """
 
@@ -52,6 +53,7 @@ class Plan:
     n_hold: int
     kv_layout: Layout
     n_ctx_seq: int
+    capacity: int
     memory_bytes: int
 
     @property
@@ -88,8 +90,9 @@ def make_plan(
 ) -> Plan:
     """Plans a context for a call.
 
-    Every sequence gets cells of its own where that is possible, because it is faster;
-    otherwise all share one pool.
+    Every sequence gets cells of its own, as many as the largest need, because attention
+    then costs less and a text does not depend on what runs beside it. Where there is not
+    room for all at once, fewer run at once. See docs/decisions.
 
     Args:
         sizes: What the user fixed.
@@ -103,29 +106,25 @@ def make_plan(
     most = min(AUTO_SLOTS, n_batch - MAX_HOLD)
     n_slots = sizes.n_seq_max or max(1, min(most, len(needs)))
     n_hold = min(MAX_HOLD, n_prefixes)
-    n_sequences = n_slots + n_hold
-    largest = max(needs, default=1)
-    if sizes.n_ctx is not None:
-        n_cells = _rounded_up(sizes.n_ctx)
-        share = sizes.n_ctx // n_sequences
-        has_room = share // _BLOCK * _BLOCK >= largest
-        share = max(_BLOCK, _rounded_up(share))
-    else:
-        budget = max(_BLOCK, int(memory_bytes * _MEMORY_SHARE) // bytes_per_cell)
-        share = _rounded_up(largest)
-        has_room = share * n_sequences <= budget
+    n_affordable = int(memory_bytes * _MEMORY_SHARE) // bytes_per_cell
+    budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
+    n_cells = sizes.n_ctx or budget
+    share = _rounded_up(max((need for need in needs if need <= n_cells), default=1))
+    if sizes.kv_layout == "unified":
         wanted = sum(_rounded_up(need) for need in nlargest(n_slots, needs))
-        n_cells = max(_BLOCK, min(wanted, budget // _BLOCK * _BLOCK))
-        if sizes.kv_layout == "per_sequence":
-            share = max(_BLOCK, min(share, budget // n_sequences // _BLOCK * _BLOCK))
-    layout = sizes.kv_layout or ("per_sequence" if has_room else "unified")
-    n_ctx = share * n_sequences if layout == "per_sequence" else n_cells
+        n_ctx = _rounded_up(sizes.n_ctx or max(share, min(wanted, budget)))
+    else:
+        n_streams = max(1, n_cells // share)
+        n_hold = min(n_hold, max(1, n_streams // 4), n_streams - 1)
+        n_slots = min(n_slots, n_streams - n_hold)
+        n_ctx = share * (n_slots + n_hold)
     return Plan(
         n_ctx=n_ctx,
         n_seq_max=n_slots,
         n_hold=n_hold,
-        kv_layout=layout,
-        n_ctx_seq=share if layout == "per_sequence" else n_ctx,
+        kv_layout=sizes.kv_layout or "per_sequence",
+        n_ctx_seq=n_ctx if sizes.kv_layout == "unified" else share,
+        capacity=n_cells,
         memory_bytes=n_ctx * bytes_per_cell,
     )
 
