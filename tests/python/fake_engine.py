@@ -1,4 +1,4 @@
-"""An engine without a model: exact accounting of KV cells, and answers known beforehand."""
+"""An engine without a model: exact KV cell accounting, answers known beforehand."""
 
 from __future__ import annotations
 
@@ -114,9 +114,7 @@ class FakeEngine:
             active = sorted((s for s in chosen if s.is_active), key=lambda s: s.order)
             batch = self._batch(active)
             if not batch or n_steps == (max_steps or 3):
-                return RunOutcome(
-                    status=Status.OK, n_steps=n_steps, n_active=len(active)
-                )
+                return RunOutcome(status=Status.OK, n_steps=n_steps, n_active=len(active))
             refusal = self._refusal(batch)
             if refusal is not None:
                 return refusal

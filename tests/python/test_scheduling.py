@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 POISON = N_VOCAB + 7
 
 
-def request(
-    tokens: Sequence[int], max_tokens: int = 10, **settings_: object
-) -> Request:
+def request(tokens: Sequence[int], max_tokens: int = 10, **settings_: object) -> Request:
     return Request(
         tokens=array("i", tokens),
         max_tokens=max_tokens,
@@ -49,6 +47,7 @@ def plan(
         n_hold=n_hold,
         kv_layout="unified" if pooled else "per_sequence",
         n_ctx_seq=n_cells,
+        capacity=n_cells,
         memory_bytes=0,
     )
 
@@ -289,7 +288,7 @@ def test_watching_sees_texts_grow() -> None:
     asked = request([3, 1], 20)
     results, _ = run([asked], watch=lambda _i, output: seen.append(output.text))
     assert seen[-1] == results[0].text
-    assert all(b.startswith(a) for a, b in zip(seen, seen[1:], strict=False))
+    assert all(b.startswith(a) for a, b in pairwise(seen))
     assert len(set(seen)) == results[0].n_generated_tokens
 
 

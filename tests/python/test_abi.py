@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from llamaherd import AbiMismatchError, _abi, _build_info, _native
+
+VERSION = _build_info.LLAMA_CPP_PYTHON_VERSION
+HASHES = _build_info.HEADER_SHA256
+
+
+def test_the_installation_fits() -> None:
+    assert set(HASHES) == {
+        "include/llama.h",
+        "include/ggml.h",
+        "include/ggml-backend.h",
+    }
+    _abi.check_installation(VERSION, HASHES)
+
+
+def test_another_version_is_refused() -> None:
+    with pytest.raises(AbiMismatchError, match=rf"0\.0\.1.*{VERSION} is installed"):
+        _abi.check_installation("0.0.1", HASHES)
+
+
+def test_another_header_is_refused() -> None:
+    wrong = {**HASHES, "include/ggml.h": "00" * 32}
+    with pytest.raises(AbiMismatchError, match=r"another include/ggml\.h.*Reinstall"):
+        _abi.check_installation(VERSION, wrong)
+
+
+def test_another_library_is_refused() -> None:
+    _abi.check_library("0c1e570abc", "0c1e570", 2048)
+    with pytest.raises(AbiMismatchError, match=r"for llama\.cpp 0c1e570.*is of badc0de"):
+        _abi.check_library("badc0de", "0c1e570", 2048)
+    with pytest.raises(AbiMismatchError, match="n_batch reads as 7"):
+        _abi.check_library("0c1e570", "0c1e570", 7)
+
+
+def test_the_checks_can_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLAMAHERD_SKIP_ABI_CHECK", "1")
+    _abi.check_installation("0.0.1", {})
+    _abi.check_library("badc0de", "0c1e570", 7)
+
+
+def test_struct_sizes_are_those_that_llama_cpp_uses() -> None:
+    script = """
+import ctypes, llama_cpp
+from llamaherd import _native
+probe = _native.ffi.new("int32_t[4]")
+_native.lib.lh_abi_probe(probe)
+assert list(probe)[:3] == [
+    ctypes.sizeof(llama_cpp.llama_model_params),
+    ctypes.sizeof(llama_cpp.llama_context_params),
+    ctypes.sizeof(llama_cpp.llama_batch),
+]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("order", ["llama_cpp, llamaherd", "llamaherd, llama_cpp"])
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_there_is_one_libllama_whatever_is_imported_first(order: str) -> None:
+    script = f"""
+import {order}
+maps = open("/proc/self/maps").read().split()
+print(*sorted({{word for word in maps if "libllama.so" in word}}), sep="\\n")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    (library,) = run.stdout.split()
+    assert Path(library).parent == _abi.library_folder()
+
+
+def test_seeds_depend_on_both_numbers() -> None:
+    seeds = {_native.derive_seed(base, i) for base in range(20) for i in range(20)}
+    assert len(seeds) == 400
+    assert all(0 <= seed < 2**32 for seed in seeds)

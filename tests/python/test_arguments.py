@@ -1,0 +1,172 @@
+"""Bad arguments of contexts and calls raise before anything runs, and name the value."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def context(smollm2: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(smollm2) as context:
+        yield context
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_ctx": 0}, ValueError, "n_ctx must be at least 1, not 0"),
+        ({"n_ctx": -5}, ValueError, "n_ctx must be at least 1, not -5"),
+        ({"n_ctx": "big"}, ValueError, "n_ctx must be one of 'auto', not 'big'"),
+        ({"n_ctx": 1.5}, TypeError, "n_ctx must be an integer, not 1.5"),
+        ({"n_ctx": None}, TypeError, "n_ctx must be an integer, not None"),
+        ({"n_ctx": True}, TypeError, "n_ctx must be an integer, not True"),
+        ({"n_seq_max": 0}, ValueError, "n_seq_max must be between 1 and 248, not 0"),
+        ({"n_seq_max": 249}, ValueError, "n_seq_max must be between 1 and 248, not 249"),
+        ({"n_threads": 0}, ValueError, "n_threads must be between 1 and 1024, not 0"),
+        ({"n_threads": "2"}, TypeError, "n_threads must be an integer"),
+        ({"n_threads_batch": -1}, ValueError, "n_threads_batch must be between"),
+        ({"n_batch": 8}, ValueError, "n_batch must be between 9 and 65536, not 8"),
+        ({"n_batch": 20, "n_seq_max": 16}, ValueError, "n_batch must be between 24"),
+        ({"n_ubatch": 513}, ValueError, "n_ubatch must be between 1 and 512, not 513"),
+        ({"n_ubatch": 0}, ValueError, "n_ubatch must be between 1 and 512, not 0"),
+        ({"kv_layout": "split"}, ValueError, "kv_layout must be one of 'auto', 'unif"),
+        ({"flash_attn": "on"}, ValueError, "flash_attn must be one of 'auto', False, T"),
+        ({"flash_attn": 1}, ValueError, "flash_attn must be one of"),
+        ({"type_k": "f8"}, ValueError, "type_k must be one of 'f32', 'f16'"),
+        ({"type_v": 1}, ValueError, "type_v must be one of"),
+        ({"offload_kqv": 1}, TypeError, "offload_kqv must be True or False"),
+        ({"swa_full": "x"}, TypeError, "swa_full must be True or False"),
+        ({"model": "model.gguf"}, TypeError, "model must be a llamaherd.Model"),
+    ],
+)
+def test_bad_sizes_are_named(
+    smollm2: lh.Model,
+    arguments: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        lh.Context(**({"model": smollm2} | arguments))
+
+
+def test_more_memory_than_there_is_is_refused(smollm2: lh.Model) -> None:
+    with (
+        lh.Context(smollm2, n_ctx=2**31 - 1) as context,
+        pytest.raises(lh.ContextError, match=r"GB, .* are available: lower n_ctx"),
+    ):
+        lh.generate(context, "Hello")
+
+
+def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
+    with (
+        lh.Context(smollm2, type_v="q8_0", flash_attn=False) as context,
+        pytest.raises(lh.ContextError, match="no llama_context could be made"),
+    ):
+        lh.generate(context, "Hello")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"prompts": "Hello"}, TypeError, "prompts must be a list of prompts, not str"),
+        ({"prompts": b"Hello"}, TypeError, "prompts must be a list of prompts"),
+        ({"prompts": None}, TypeError, "prompts must be a list of prompts, not NoneTy"),
+        ({"prompts": 5}, TypeError, "prompts must be a list of prompts, not int"),
+        ({"prompts": {"a": 1}}, TypeError, "prompts must be a list of prompts, not dic"),
+        ({"prompts": []}, ValueError, "prompts must not be empty"),
+        ({"prompts": ["a", None]}, TypeError, r"prompts\[1\] must be text or a sequence"),
+        ({"prompts": [math.nan]}, TypeError, r"prompts\[0\] must be text.*nan"),
+        ({"prompts": [5]}, TypeError, r"prompts\[0\] must be text or a sequence.*5"),
+        ({"prompts": [b"a"]}, TypeError, r"prompts\[0\] must be text.*bytes"),
+        ({"prompts": [["a"]]}, TypeError, r"prompts\[0\] must hold integers only"),
+        ({"prompts": [[1.5]]}, TypeError, r"prompts\[0\] must hold integers only"),
+        ({"prompts": [[2**31]]}, ValueError, r"prompts\[0\] holds an id that does not"),
+        ({"prompts": ["\ud800"]}, ValueError, r"prompts\[0\] is not valid Unicode"),
+        ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1, not 0"),
+        ({"max_tokens": -1}, ValueError, "max_tokens must be at least 1, not -1"),
+        ({"max_tokens": "5"}, TypeError, "max_tokens must be an integer"),
+        ({"max_tokens": None}, TypeError, "max_tokens must be an integer, not None"),
+        ({"temperature": math.nan}, ValueError, "temperature must be between"),
+        ({"top_k": None}, TypeError, "top_k must be an integer"),
+        ({"top_p": -1}, ValueError, "top_p must be between 0 and 1, not -1"),
+        ({"min_p": 2}, ValueError, "min_p must be between"),
+        ({"repeat_last_n": -2}, ValueError, "repeat_last_n must be at least -1"),
+        ({"penalty_repeat": 0}, ValueError, "penalty_repeat must be between"),
+        ({"seed": 2**32}, ValueError, "seed must be between"),
+        ({"seed": 1.5}, TypeError, "seed must be an integer"),
+        ({"stop": ""}, ValueError, r"stop\[0\] must not be empty"),
+        ({"stop": 5}, TypeError, "stop must be a str or a list of str"),
+        ({"ignore_eos": "no"}, TypeError, "ignore_eos must be True or False"),
+        ({"params": "hot"}, TypeError, r"params\[0\] must be SamplingParams, not 'h'"),
+        ({"params": 5}, TypeError, "params must be SamplingParams, or one for each"),
+        ({"params": [None]}, TypeError, r"params\[0\] must be SamplingParams, not None"),
+        (
+            {"params": [lh.SamplingParams()] * 2},
+            ValueError,
+            r"params must have one element per prompt \(1\), not 2",
+        ),
+        (
+            {"params": lh.SamplingParams(), "top_k": 3},
+            ValueError,
+            "top_k is given beside params",
+        ),
+        ({"parse_special": "yes"}, ValueError, "parse_special must be one of 'auto'"),
+        ({"parse_special": 1}, ValueError, "parse_special must be one of"),
+        ({"on_error": "ignore"}, ValueError, "on_error must be one of 'continue'"),
+        ({"progress": "yes"}, TypeError, "progress must be True, False or a function"),
+        ({"ctx": "context"}, TypeError, "ctx must be a llamaherd.Context.*not str"),
+        ({"ctx": None}, TypeError, "ctx must be a llamaherd.Context"),
+    ],
+)
+def test_bad_arguments_of_a_call_are_named(
+    context: lh.Context,
+    arguments: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        lh.generate_parallel(**({"ctx": context, "prompts": ["a"]} | arguments))
+    assert context.plan is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"prompt": None}, TypeError, r"prompts\[0\] must be text"),
+        ({"stream": 1}, TypeError, "stream must be True or False"),
+        ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1"),
+        ({"params": [lh.SamplingParams()] * 2}, ValueError, "one element per prompt"),
+    ],
+)
+def test_bad_arguments_of_a_single_prompt_are_named(
+    context: lh.Context,
+    arguments: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        lh.generate(**({"ctx": context, "prompt": "a"} | arguments))
+
+
+def test_numpy_arrays_are_token_ids(smollm2: lh.Model) -> None:
+    numpy = pytest.importorskip("numpy")
+    ids = lh.tokenize(smollm2, "The sea is")
+    with lh.Context(smollm2) as context:
+        out = lh.generate_parallel(
+            context,
+            [ids, tuple(ids), numpy.array(ids), "The sea is"],
+            max_tokens=numpy.int64(2),
+            temperature=numpy.float32(0),
+        )
+        assert len(set(out.texts)) == 1
+        with pytest.raises(TypeError, match=r"prompts\[0\] must hold integers"):
+            lh.generate_parallel(context, [numpy.array([1.5])])

@@ -1,0 +1,391 @@
+"""What generate_parallel promises, on the real models. Points are those of the design."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Alone = Callable[..., str]
+
+pytestmark = pytest.mark.model
+
+TOPICS = ["cats", "the sea", "bread", "Paris", "winter", "trains", "music", "the moon"]
+
+
+def chat(model: lh.Model, text: str) -> str:
+    return lh.apply_chat_template(model, [{"role": "user", "content": text}])
+
+
+@pytest.fixture(scope="module")
+def prompts(smollm2: lh.Model) -> list[str]:
+    return [chat(smollm2, f"Say something about {topic}.") for topic in TOPICS]
+
+
+@pytest.fixture(scope="module")
+def alone(smollm2: lh.Model) -> Alone:
+    """The text of one prompt on a context of its own."""
+
+    @cache
+    def text(prompt: str, max_tokens: int = 24) -> str:
+        with lh.Context(smollm2, n_seq_max=1) as context:
+            return lh.generate(context, prompt, max_tokens=max_tokens).text
+
+    return text
+
+
+@pytest.fixture(scope="module")
+def context(smollm2: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        yield context
+
+
+# 1, 2, 3, 7: order, any number, isolation, greedy as alone
+
+
+def test_each_prompt_gets_the_answer_it_would_get_alone(
+    context: lh.Context, prompts: list[str], alone: Alone
+) -> None:
+    out = lh.generate_parallel(context, prompts, max_tokens=24)
+    assert out.texts == [alone(prompt) for prompt in prompts]
+    assert [result.index for result in out] == list(range(len(prompts)))
+
+
+def test_order_and_company_do_not_matter(
+    smollm2: lh.Model, prompts: list[str], alone: Alone
+) -> None:
+    order = [5, 2, 7, 0, 6, 1, 3, 4]
+    with lh.Context(smollm2, n_ctx=2048, n_seq_max=3, kv_layout="unified") as context:
+        out = lh.generate_parallel(context, [prompts[i] for i in order], max_tokens=24)
+    assert out.texts == [alone(prompts[i]) for i in order]
+
+
+def test_seeds_give_the_same_texts_whatever_runs_beside(
+    smollm2: lh.Model, prompts: list[str]
+) -> None:
+    texts = []
+    for n_seq_max in (1, 3, 8):
+        with lh.Context(smollm2, n_seq_max=n_seq_max) as context:
+            out = lh.generate_parallel(
+                context, prompts, max_tokens=12, temperature=0.8, seed=42
+            )
+            texts.append(out.texts)
+    assert texts[0] == texts[1] == texts[2]
+    assert out.stats.seed == 42
+    assert [result.seed for result in out] == [
+        lh._native.derive_seed(42, i) for i in range(len(prompts))
+    ]
+
+
+def test_equal_prompts_draw_different_answers(
+    context: lh.Context, prompts: list[str]
+) -> None:
+    out = lh.generate_parallel(context, prompts[:1] * 4, max_tokens=16, temperature=1.5)
+    assert len(set(out.texts)) > 1
+    assert all(result.n_reused_tokens > 20 for result in out)
+
+
+def test_a_negative_seed_is_a_fresh_one(context: lh.Context, prompts: list[str]) -> None:
+    options = {"max_tokens": 12, "temperature": 1.5}
+    first = lh.generate_parallel(context, prompts[:2], seed=-1, **options)
+    second = lh.generate_parallel(context, prompts[:2], seed=None, **options)
+    again = lh.generate_parallel(context, prompts[:2], seed=first.stats.seed, **options)
+    assert first.stats.seed != second.stats.seed
+    assert first.texts != second.texts
+    assert first.texts == again.texts
+
+
+# 4: exact counts, ends, UTF-8
+
+
+@pytest.mark.parametrize("max_tokens", [1, 2, 7])
+def test_max_tokens_are_exact(
+    context: lh.Context, prompts: list[str], max_tokens: int
+) -> None:
+    out = lh.generate_parallel(context, prompts, max_tokens=max_tokens, ignore_eos=True)
+    assert [len(result.tokens) for result in out] == [max_tokens] * len(prompts)
+    assert set(out.finish_reasons) == {"length"}
+
+
+def test_the_end_of_generation_is_not_in_the_text(context: lh.Context) -> None:
+    prompt = chat(context.model, "Answer with one word: what is the capital of France?")
+    result = lh.generate(context, prompt, max_tokens=60)
+    assert result.finish_reason == "stop"
+    assert result.n_generated_tokens < 60
+    assert "<|im_end|>" not in result.text
+    assert lh.detokenize(context.model, result.tokens) == result.text
+
+
+def test_an_emoji_cut_in_half_is_left_out(context: lh.Context) -> None:
+    emoji = lh.tokenize(context.model, "😀")
+    assert len(emoji) > 1  # bytes of one character
+    params = lh.SamplingParams(
+        logit_bias={token: 100.0 - 0.1 * i for i, token in enumerate(emoji)},
+        penalty_present=50.0,
+        repeat_last_n=-1,
+        max_tokens=len(emoji) - 1,
+    )
+    result = lh.generate(context, "Smile: ", params=params)
+    assert result.tokens == emoji[:-1]
+    assert result.text == ""
+    whole = lh.SamplingParams(
+        logit_bias=params.logit_bias,
+        penalty_present=50.0,
+        repeat_last_n=-1,
+        max_tokens=len(emoji),
+    )
+    assert lh.generate(context, "Smile: ", params=whole).text == "😀"
+
+
+def test_stop_texts_end_the_answer(
+    context: lh.Context, prompts: list[str], alone: Alone
+) -> None:
+    whole = alone(prompts[0])
+    stop = whole[8:14]
+    result = lh.generate(context, prompts[0], max_tokens=24, stop=["never", stop])
+    assert result.finish_reason == "stop"
+    assert result.text == whole[: whole.index(stop)]
+
+
+# 5: shared prefixes
+
+
+def test_a_common_prefix_is_decoded_once(smollm2: lh.Model) -> None:
+    prefix = (lh.tokenize(smollm2, "The sea is wide and the ships are slow. ") * 50)[:400]
+    prompts = [[*prefix, *lh.tokenize(smollm2, f"Number {i}:")] for i in range(50)]
+    n_own = sum(len(prompt) - 400 for prompt in prompts)
+    with lh.Context(smollm2, n_seq_max=8) as context:
+        out = lh.generate_parallel(context, prompts, max_tokens=4)
+    assert out.errors == [None] * 50
+    assert 400 <= out.stats.n_prefill_tokens <= 400 + n_own
+    assert all(result.n_reused_tokens >= 400 for result in out)
+
+
+def test_documents_and_questions_share_a_tree(smollm2: lh.Model) -> None:
+    documents = [
+        lh.tokenize(smollm2, f"Document {i} says: " + f"word{i} " * 20) for i in range(4)
+    ]
+    questions = [lh.tokenize(smollm2, f"\nQuestion {i}?") for i in range(5)]
+    prompts = [document + question for question in questions for document in documents]
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        out = lh.generate_parallel(context, prompts, max_tokens=3)
+    n_unique = sum(map(len, documents)) + 4 * sum(map(len, questions))
+    assert out.stats.n_prefill_tokens <= n_unique
+    assert out.stats.n_prompt_tokens == sum(map(len, prompts))
+
+
+def test_equal_prompts_are_computed_once(context: lh.Context, prompts: list[str]) -> None:
+    out = lh.generate_parallel(context, prompts[:1] * 20, max_tokens=8)
+    n_prompt = len(lh.tokens.prompt_tokens(context.model, "p", prompts[0]))
+    assert out.stats.n_prefill_tokens == n_prompt
+    assert out.stats.n_generated_tokens == 8
+    assert len(set(out.texts)) == 1
+
+
+# 6: errors are isolated
+
+
+def test_only_the_guilty_fail(
+    smollm2: lh.Model, context: lh.Context, prompts: list[str], alone: Alone
+) -> None:
+    out_of_vocabulary = [*lh.tokenize(smollm2, "Hello there"), 99_999_999]
+    bad_grammar = lh.SamplingParams(grammar="root ::= (", max_tokens=24)
+    good = lh.SamplingParams(max_tokens=24)
+    asked = [
+        prompts[0],
+        out_of_vocabulary,
+        prompts[1],
+        "",
+        prompts[2],
+        "word " * 9000,
+        prompts[3],
+        prompts[4],
+        [-1],
+        prompts[5],
+    ]
+    params = [good] * 7 + [bad_grammar] + [good] * 2
+    out = lh.generate_parallel(context, asked, params=params)
+    failed = {
+        1: "invalid token.* = 99999999",
+        3: "the prompt is empty",
+        5: "9001 tokens; with max_tokens .24. that is 9025, more than the 8192",
+        7: "grammar",
+        8: "invalid token.* = -1",
+    }
+    for i, result in enumerate(out):
+        if i in failed:
+            assert result.text is None
+            with pytest.raises(ValueError, match=failed[i]):
+                raise ValueError(result.error)
+        else:
+            assert result.text == alone(asked[i])
+    assert out.stats.n_failed == 5
+    assert out.stats.n_fallbacks > 0
+    again = lh.generate_parallel(context, prompts[:3], max_tokens=24)
+    assert again.texts == [alone(prompt) for prompt in prompts[:3]]
+    assert again.stats.n_fallbacks == 0
+
+
+def test_too_small_a_pool_pauses_clients_and_loses_nothing(
+    smollm2: lh.Model, prompts: list[str], alone: Alone
+) -> None:
+    with lh.Context(smollm2, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:
+        out = lh.generate_parallel(context, prompts, max_tokens=60)
+        assert context.plan.n_ctx == 256
+    assert out.errors == [None] * len(prompts)
+    assert out.stats.n_pauses > 0
+    assert out.texts == [alone(prompt, 60) for prompt in prompts]
+
+
+def test_one_prompt_may_use_the_whole_pool(smollm2: lh.Model) -> None:
+    long = [100] * 480
+    short = [[200 + i] * 10 for i in range(6)]
+    with lh.Context(smollm2, n_ctx=512, n_seq_max=4) as context:
+        out = lh.generate_parallel(context, [*short, long], max_tokens=32)
+        assert context.plan.kv_layout == "unified"
+        assert out.errors == [None] * 7
+        too_long = lh.generate_parallel(context, [[100] * 481], max_tokens=32)
+    assert "513, more than the 512 that one prompt may have" in too_long.errors[0]
+
+
+# 8: nothing accumulates
+
+
+def test_the_tenth_call_is_like_the_first(
+    smollm2: lh.Model, prompts: list[str], alone: Alone
+) -> None:
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        outs = [
+            lh.generate_parallel(context, prompts[:4], max_tokens=24) for _ in range(10)
+        ]
+    expected = [alone(prompt) for prompt in prompts[:4]]
+    assert [out.texts for out in outs] == [expected] * 10
+    assert len({out.stats.n_prefill_tokens for out in outs}) == 1
+    assert len({out.stats.n_generated_tokens for out in outs}) == 1
+    assert len({out.stats.n_batches for out in outs}) == 1
+    assert len({out.stats.kv_cells_max for out in outs}) == 1
+
+
+def test_three_different_requests_in_a_row(
+    context: lh.Context, prompts: list[str], alone: Alone
+) -> None:
+    for chosen in (prompts[:3], prompts[3:4], prompts[4:]):
+        out = lh.generate_parallel(context, chosen, max_tokens=24)
+        assert out.texts == [alone(prompt) for prompt in chosen]
+
+
+# 2, 9: continuous batching, statistics
+
+
+def test_slots_are_refilled_at_once(smollm2: lh.Model) -> None:
+    lengths = [1 + (37 * i) % 100 * 2 for i in range(100)]
+    prompts = [lh.tokenize(smollm2, f"Story number {i}:") for i in range(100)]
+    params = [lh.SamplingParams(max_tokens=n, ignore_eos=True) for n in lengths]
+    with lh.Context(smollm2, n_seq_max=8) as context:
+        out = lh.generate_parallel(context, prompts, params=params)
+    assert [result.n_generated_tokens for result in out] == lengths
+    assert out.stats.n_batches <= 1.1 * sum(lengths) / 8 + max(lengths)
+    # In chunks of eight, each as slow as its slowest, it would be far more.
+    chunks = sum(max(lengths[i : i + 8]) for i in range(0, 100, 8))
+    assert out.stats.n_batches < 0.8 * chunks
+    assert out.stats.mean_batch_occupancy > 0.85
+
+
+def test_statistics_add_up(context: lh.Context, prompts: list[str]) -> None:
+    out = lh.generate_parallel(context, prompts, max_tokens=8, ignore_eos=True)
+    stats = out.stats
+    assert stats.n_prompts == 8
+    assert stats.n_generated_tokens == 64
+    assert stats.n_prompt_tokens == sum(result.n_prompt_tokens for result in out)
+    assert stats.n_reused_tokens == sum(result.n_reused_tokens for result in out)
+    assert stats.n_slots == 4
+    assert 0 < stats.mean_batch_occupancy <= 1.5
+    assert 0 < stats.kv_cells_max <= stats.n_ctx
+    assert stats.prefill_s + stats.decode_s <= stats.wall_s
+    assert stats.prefill_tokens_per_s > 0
+    assert stats.decode_tokens_per_s > 0
+    assert "8 prompts (0 failed)" in str(stats)
+
+
+# other settings, and the other model
+
+
+def test_every_sampler_can_be_used(context: lh.Context, prompts: list[str]) -> None:
+    params = [
+        lh.SamplingParams(temperature=0.8, typical_p=0.9),
+        lh.SamplingParams(temperature=0.8, top_n_sigma=1.0),
+        lh.SamplingParams(temperature=0.8, xtc_probability=0.5),
+        lh.SamplingParams(temperature=0.8, dry_multiplier=0.8),
+        lh.SamplingParams(temperature=0.8, mirostat=1),
+        lh.SamplingParams(temperature=0.8, mirostat=2),
+        lh.SamplingParams(penalty_freq=0.5, penalty_present=0.5, repeat_last_n=-1),
+        lh.SamplingParams(grammar='root ::= "yes" | "no"'),
+    ]
+    out = lh.generate_parallel(context, prompts, params=params, max_tokens=10)
+    assert out.errors == [None] * 8
+    assert out.texts[7] in {"yes", "no"}
+
+
+def test_a_bias_outside_the_vocabulary_fails_its_prompt(
+    context: lh.Context, prompts: list[str]
+) -> None:
+    params = [
+        lh.SamplingParams(),
+        lh.SamplingParams(logit_bias={49152: 1.0}),
+    ]
+    out = lh.generate_parallel(context, prompts[:2], params=params, max_tokens=2)
+    assert out[0].error is None
+    assert "logit_bias token must be between 0 and 49151, not 49152" in out.errors[1]
+
+
+@pytest.mark.parametrize("kv_layout", ["unified", "per_sequence"])
+def test_a_sliding_window_model_passes(gemma3: lh.Model, kv_layout: str) -> None:
+    story = "Once upon a time there was a king who had a daughter. " * 50
+    prompts = [f"{story} Her name was {name} and" for name in ("Ann", "Bo", "Cleo")]
+    prompts += ["The capital of France is", "2 + 2 ="]
+    with lh.Context(gemma3, n_seq_max=3, kv_layout=kv_layout) as context:
+        outs = [lh.generate_parallel(context, prompts, max_tokens=6) for _ in range(2)]
+    assert outs[0].texts == outs[1].texts
+    assert outs[0].errors == [None] * 5
+    assert " Paris" in outs[0].texts[3]
+    n_story = len(lh.tokenize(gemma3, story))
+    assert n_story > gemma3.info.n_swa
+    assert outs[0].stats.n_prefill_tokens < n_story + 100
+
+
+def test_a_sliding_window_model_pauses_and_resumes(gemma3: lh.Model) -> None:
+    prompts = [f"A poem about {topic}:" for topic in TOPICS]
+    with lh.Context(gemma3, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:
+        out = lh.generate_parallel(context, prompts, max_tokens=50, ignore_eos=True)
+    assert out.errors == [None] * 8
+    assert out.stats.n_pauses > 0
+    assert [result.n_generated_tokens for result in out] == [50] * 8
+
+
+# 10 and one prompt
+
+
+def test_a_stream_is_the_text_in_pieces(context: lh.Context, prompts: list[str]) -> None:
+    whole = lh.generate(context, prompts[0], max_tokens=24)
+    pieces = list(lh.generate(context, prompts[0], max_tokens=24, stream=True))
+    assert "".join(pieces) == whole.text
+    assert len(pieces) > 10
+
+
+def test_a_stream_may_be_left_early(context: lh.Context, prompts: list[str]) -> None:
+    stream = lh.generate(context, prompts[0], max_tokens=1000, stream=True)
+    next(stream)
+    stream.close()
+    assert lh.generate(context, prompts[0], max_tokens=2).n_generated_tokens == 2
+
+
+def test_a_single_prompt_that_fails_raises(context: lh.Context) -> None:
+    with pytest.raises(lh.GenerationError, match="the prompt is empty"):
+        lh.generate(context, "")
+    with pytest.raises(lh.GenerationError, match="the prompt is empty"):
+        list(lh.generate(context, "", stream=True))

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_engine import FakeEngine
+from llamaherd import ContextClosedError, Interrupted, Progress
+from llamaherd.call import Call
+from llamaherd.client import Request
+from llamaherd.generate import _wait
+from llamaherd.job import Job
+from llamaherd.plan import Plan
+from llamaherd.progress import reporter
+from llamaherd.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.engine import RunOutcome
+
+SIZES = Plan(
+    n_ctx=4096,
+    n_seq_max=4,
+    n_hold=8,
+    kv_layout="unified",
+    n_ctx_seq=4096,
+    capacity=4096,
+    memory_bytes=0,
+)
+
+
+class SlowEngine(FakeEngine):
+    def run(self, *args: object, **options: object) -> RunOutcome:
+        time.sleep(0.005)
+        return super().run(*args, **options)
+
+
+class FakeContext:
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.closed = False
+        self.engine = SlowEngine(4096, 12)
+        self.failure: Exception | None = None
+
+    def prepare(self, _needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan]:
+        if self.failure is not None:
+            raise self.failure
+        return self.engine, SIZES
+
+
+def call(n_prompts: int = 3, max_tokens: int = 5) -> Call:
+    requests = [
+        Request(tokens=array("i", [i, 1]), max_tokens=max_tokens)
+        for i in range(n_prompts)
+    ]
+    return Call(requests, seed=1, n_ctx_train=1000)
+
+
+def test_a_job_runs_to_its_results() -> None:
+    job = Job(FakeContext(), call())
+    assert job.wait(10)
+    assert all(result.is_finished for result in job.results())
+    assert job.progress.n_done == 3
+    assert job.results() is job.results()
+
+
+def test_waiting_has_an_end() -> None:
+    job = Job(FakeContext(), call(200, 200))
+    start = time.monotonic()
+    assert not job.wait(0.1)
+    assert time.monotonic() - start < 1
+    assert not job.wait(0)
+    job.cancel()
+    assert job.wait(5)
+
+
+def test_cancelling_keeps_the_finished() -> None:
+    job = Job(FakeContext(), call(400, 10))
+    while job.progress.n_done < 20:
+        job.wait(0.01)
+    job.cancel()
+    results = job.results()
+    assert sum(result.is_finished for result in results) >= 20
+    assert "cancelled" in results.finish_reasons
+
+
+def test_a_job_may_be_cancelled_before_its_turn() -> None:
+    context = FakeContext()
+    first = Job(context, call(20, 50))
+    second = Job(context, call())
+    second.cancel()
+    assert second.results().finish_reasons == ["cancelled"] * 3
+    assert all(result.is_finished for result in first.results())
+
+
+def test_an_error_is_raised_where_the_results_are_asked_for() -> None:
+    context = FakeContext()
+    context.failure = MemoryError("too much")
+    job = Job(context, call())
+    with pytest.raises(MemoryError, match="too much"):
+        job.results()
+    context.failure = None
+    assert all(result.is_finished for result in Job(context, call()).results())
+
+
+def test_closing_the_context_ends_the_job() -> None:
+    context = FakeContext()
+    job = Job(context, call(400, 200))
+    assert not job.wait(0.05)
+    context.closed = True
+    context.engine.abort(on=True)
+    with pytest.raises(ContextClosedError, match="while it generated"):
+        job.results()
+
+
+def test_turns_are_taken_in_the_order_of_asking() -> None:
+    turns = Turns()
+    order: list[int] = []
+
+    def take(number: int) -> None:
+        with turns:
+            order.append(number)
+            time.sleep(0.002)
+
+    threads = []
+    with turns:
+        for number in range(8):
+            thread = threading.Thread(target=take, args=(number,))
+            thread.start()
+            threads.append(thread)
+            while len(turns._queue) < number + 2:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order == list(range(8))
+
+
+def test_a_wait_for_a_turn_that_fails_leaves_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns()
+
+    def interrupted(_timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    with turns:
+        monkeypatch.setattr(turns._changed, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt), turns:
+            pass
+        monkeypatch.undo()
+    with turns:
+        pass
+
+
+def test_progress_is_reported_on_the_calling_thread() -> None:
+    seen: list[Progress] = []
+    threads = set()
+
+    def report(progress: Progress) -> None:
+        seen.append(progress)
+        threads.add(threading.current_thread())
+
+    results = _wait(Job(FakeContext(), call(60, 20)), report)
+    assert len(results) == 60
+    assert len(seen) > 1
+    assert seen[-1].n_done == seen[-1].n_total == 60
+    assert [p.n_done for p in seen] == sorted(p.n_done for p in seen)
+    assert threads == {threading.current_thread()}
+
+
+def test_an_interrupt_keeps_the_finished() -> None:
+    def report(progress: Progress) -> None:
+        if progress.n_done > 10:
+            raise KeyboardInterrupt
+
+    context = FakeContext()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        _wait(Job(context, call(2000, 20)), report)
+    assert isinstance(caught.value, Interrupted)
+    finished = [result for result in caught.value.results if result.is_finished]
+    assert 10 < len(finished) < 2000
+    assert not context.engine.slots
+
+
+def test_a_failing_progress_function_ends_the_call() -> None:
+    context = FakeContext()
+
+    def report(_: Progress) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        _wait(Job(context, call(2000, 20)), report)
+    assert not context.engine.slots
+
+
+def test_the_bar_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with reporter(True) as report:
+        for done in (2, 5):
+            report(
+                Progress(
+                    n_done=done,
+                    n_failed=1,
+                    n_total=5,
+                    n_generated_tokens=9,
+                    elapsed_s=1.0,
+                )
+            )
+    shown = capsys.readouterr().err
+    assert "5/5" in shown
+    assert "failed=1" in shown
+
+
+def test_progress_is_a_flag_or_a_function() -> None:
+    with pytest.raises(TypeError, match="progress must be True, False or a function"):
+        reporter("yes").__enter__()
+
+
+def test_statistics_are_printed_on_demand(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NEWRLLAMA_DEBUG", "1")
+    Job(FakeContext(), call()).results()
+    line = capfd.readouterr().err
+    assert line.startswith("llamaherd: 3 prompts (0 failed)")
+    assert line.count("\n") == 1

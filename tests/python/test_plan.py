@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llamaherd import kv_cells, machine
+from llamaherd._native import ModelInfo
+from llamaherd.plan import MAX_HOLD, Plan, Sizes, make_plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GB = 10**9
+
+
+def planned(
+    sizes: Sizes, needs: list[int], n_prefixes: int = 0, memory_bytes: int = 8 * GB
+) -> Plan:
+    return make_plan(
+        sizes,
+        needs,
+        n_prefixes,
+        n_batch=512,
+        bytes_per_cell=20_000,
+        memory_bytes=memory_bytes,
+    )
+
+
+def test_all_automatic_gives_each_sequence_its_own_cells() -> None:
+    plan = planned(Sizes(), [100] * 50, n_prefixes=2)
+    assert plan == Plan(
+        n_ctx=34 * 256,
+        n_seq_max=32,
+        n_hold=2,
+        kv_layout="per_sequence",
+        n_ctx_seq=256,
+        capacity=8 * GB // 2 // 20_000 // 256 * 256,
+        memory_bytes=34 * 256 * 20_000,
+    )
+
+
+def test_fewer_run_at_once_when_memory_is_short() -> None:
+    plan = planned(Sizes(), [2000] * 50, memory_bytes=GB // 5)
+    assert (plan.n_seq_max, plan.n_ctx_seq) == (2, 2048)
+    assert plan.memory_bytes <= GB // 10
+
+
+def test_one_prompt_may_use_the_whole_pool() -> None:
+    plan = planned(Sizes(n_ctx=2048, n_seq_max=8), [2000, 100], n_prefixes=3)
+    assert (plan.n_seq_max, plan.n_hold, plan.n_ctx_seq) == (1, 0, 2048)
+
+
+def test_how_many_run_at_once_follows_from_what_fits() -> None:
+    plan = planned(Sizes(n_ctx=2048, n_seq_max=8), [500, 100], n_prefixes=3)
+    assert (plan.n_seq_max, plan.n_hold, plan.n_ctx_seq) == (3, 1, 512)
+    plan = planned(Sizes(n_ctx=4096, n_seq_max=8), [200, 100], n_prefixes=3)
+    assert (plan.n_seq_max, plan.n_hold, plan.n_ctx_seq) == (8, 3, 256)
+    assert plan.n_ctx <= 4096
+
+
+def test_a_prompt_that_fits_nowhere_takes_no_room_from_the_others() -> None:
+    plan = planned(Sizes(n_ctx=2048, n_seq_max=8), [5000, 100])
+    assert (plan.n_seq_max, plan.n_ctx_seq, plan.capacity) == (8, 256, 2048)
+
+
+def test_a_pool_is_shared_on_request() -> None:
+    plan = planned(Sizes(n_ctx=2048, n_seq_max=8, kv_layout="unified"), [1500, 100])
+    assert (plan.kv_layout, plan.n_ctx, plan.n_ctx_seq) == ("unified", 2048, 2048)
+    plan = planned(Sizes(kv_layout="unified"), [2000] * 50, memory_bytes=GB // 10)
+    assert 2000 <= plan.n_ctx_seq == plan.n_ctx
+    assert plan.memory_bytes <= GB // 20
+
+
+def test_few_prompts_need_few_slots() -> None:
+    assert planned(Sizes(), [10] * 3).n_seq_max == 3
+    assert planned(Sizes(), []).n_seq_max == 1
+    assert planned(Sizes(n_seq_max=7), [10] * 3).n_seq_max == 7
+
+
+def test_a_small_n_batch_limits_the_automatic_slots() -> None:
+    plan = make_plan(Sizes(), [9] * 99, 0, n_batch=12, bytes_per_cell=1, memory_bytes=GB)
+    assert plan.n_seq_max == 12 - MAX_HOLD
+
+
+@given(
+    n_ctx=st.none() | st.integers(1, 10_000),
+    n_seq_max=st.none() | st.integers(1, 248),
+    kv_layout=st.sampled_from([None, "unified", "per_sequence"]),
+    needs=st.lists(st.integers(1, 8192), max_size=60),
+    n_prefixes=st.integers(0, 100),
+    memory_bytes=st.integers(0, 64 * GB),
+)
+def test_plans_are_sound(  # noqa: PLR0917
+    n_ctx: int | None,
+    n_seq_max: int | None,
+    kv_layout: str | None,
+    needs: list[int],
+    n_prefixes: int,
+    memory_bytes: int,
+) -> None:
+    sizes = Sizes(n_ctx=n_ctx, n_seq_max=n_seq_max, kv_layout=kv_layout)
+    plan = planned(sizes, needs, n_prefixes, memory_bytes)
+    assert plan.n_sequences <= 256
+    assert plan.n_ctx_seq % 256 == 0
+    if plan.kv_layout == "per_sequence":
+        assert plan.n_ctx == plan.n_ctx_seq * plan.n_sequences
+    else:
+        assert plan.n_ctx == plan.n_ctx_seq
+    assert n_ctx is None or plan.n_ctx < n_ctx + 256
+    assert plan.n_ctx_seq >= max((n for n in needs if n <= plan.capacity), default=1)
+    assert plan.covers(plan)
+    assert not plan.covers(replace(plan, n_ctx_seq=plan.n_ctx_seq + 256))
+
+
+def test_a_plan_explains_itself() -> None:
+    text = str(planned(Sizes(), [100] * 4, n_prefixes=1))
+    assert "4 prompts at once and 1 shared prefixes" in text
+    assert "1280 KV cells" in text
+
+
+INFO = ModelInfo(*([0] * 22))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "types", "expected"),
+    [
+        # 30 layers of 3 heads of 64 numbers, keys and values, 2 bytes each
+        ({"head_count": "9", "head_count_kv": "3"}, ("f16", "f16"), 23_040),
+        ({"head_count": "9", "head_count_kv": "3"}, ("q8_0", "f32"), 29_160),
+        ({"head_count": "9", "head_count_kv": "[3, 1, 3]"}, ("f16", "f16"), 23_040),
+        (
+            {
+                "head_count": "4",
+                "head_count_kv": "1",
+                "key_length": "256",
+                "value_length": "128",
+            },
+            ("f16", "f16"),
+            30 * 768,
+        ),
+        ({}, ("f16", "f16"), 30 * 576 * 4),
+        ({"head_count_kv": "0"}, ("f16", "f16"), 1),
+    ],
+)
+def test_bytes_per_cell(
+    metadata: dict[str, str], types: tuple[str, str], expected: int
+) -> None:
+    full = {f"llama.attention.{key}": value for key, value in metadata.items()}
+    info = replace(INFO, n_layer=30, n_embd=576)
+    full["general.architecture"] = "llama"
+    assert kv_cells.bytes_per_cell(full, info, *types) == expected
+
+
+def test_the_machine_has_cores_and_memory() -> None:
+    assert machine.n_cores() >= 1
+    assert machine.available_memory() > 0
+
+
+def test_memory_is_what_the_container_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    unlimited = machine.available_memory()
+    (tmp_path / "memory.current").write_text("600\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert machine.available_memory() > unlimited / 2
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert machine.available_memory() == 400

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from array import array
+
+from hypothesis import given
+from hypothesis import strategies as st
+from llamaherd import prefix_tree
+from llamaherd.client import Request, make_clients
+
+prompts_ = st.lists(
+    st.lists(st.integers(0, 2), max_size=12).map(lambda tokens: array("i", tokens)),
+    max_size=25,
+)
+
+
+def n_computed(prompts: list[array[int]], tree: prefix_tree.PrefixTree) -> int:
+    """Tokens to decode if every node and every prompt forks from its parent."""
+    total = 0
+    for length, parent in zip(tree.length, tree.parent, strict=True):
+        total += length - (tree.length[parent] if parent >= 0 else 0)
+    for i, prompt in enumerate(prompts):
+        node = tree.node_of[i]
+        total += len(prompt) - (tree.length[node] if node >= 0 else 0)
+    return total
+
+
+def n_in_trie(prompts: list[array[int]]) -> int:
+    """The least number: distinct prefixes, and the last token of each prompt."""
+    shared = {tuple(p[:n]) for p in prompts for n in range(1, len(p))}
+    return len(shared) + sum(len(p) > 0 for p in prompts)
+
+
+@given(prompts_)
+def test_sharing_is_perfect(prompts: list[array[int]]) -> None:
+    tree = prefix_tree.build(prompts, min_tokens=1)
+    assert n_computed(prompts, tree) == n_in_trie(prompts)
+
+
+@given(prompts_, st.integers(1, 5), st.integers(0, 4))
+def test_every_node_is_a_prefix_of_what_continues_it(
+    prompts: list[array[int]], min_tokens: int, max_depth: int
+) -> None:
+    tree = prefix_tree.build(prompts, min_tokens).limited(max_depth)
+    assert sorted(tree.order) == list(range(len(prompts)))
+    n_children = [0] * tree.n_nodes
+    depth = []
+    for k, parent in enumerate(tree.parent):
+        assert parent < k
+        depth.append(1 if parent < 0 else depth[parent] + 1)
+        if parent >= 0:
+            n_children[parent] += 1
+            assert tree.length[k] - tree.length[parent] >= min_tokens
+            shorter = prompts[tree.prompt[parent]][: tree.length[parent]]
+            assert prompts[tree.prompt[k]][: tree.length[parent]] == shorter
+    assert max(depth, default=0) <= max_depth
+    for i, node in enumerate(tree.node_of):
+        if node >= 0:
+            n_children[node] += 1
+            length = tree.length[node]
+            assert length < len(prompts[i])
+            assert prompts[i][:length] == prompts[tree.prompt[node]][:length]
+    assert all(n >= 2 for n in n_children)
+
+
+@given(prompts_, st.integers(1, 4))
+def test_clients_come_after_what_they_continue(
+    prompts: list[array[int]], max_depth: int
+) -> None:
+    tree = prefix_tree.build(prompts, 1).limited(max_depth)
+    requests = [Request(tokens=prompt, max_tokens=1) for prompt in prompts]
+    clients = make_clients(requests, list(range(len(prompts))), tree, len(prompts))
+    assert [client.place for client in clients] == list(range(len(clients)))
+    assert len({client.id for client in clients}) == len(clients)
+    for client in clients:
+        if client.parent is not None:
+            n = client.parent.n_tokens
+            assert client.parent.place < client.place
+            assert client.request.tokens[:n] == client.parent.request.tokens
+            assert client in client.parent.waiting
+    for prefix in clients:
+        assert prefix.n_unsubmitted == len(prefix.waiting)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from llamaherd import SamplingParams
+from llamaherd.sampling import changed_fields
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error", "message"),
+    [
+        ("temperature", math.nan, ValueError, "temperature must be between.*not nan"),
+        ("temperature", math.inf, ValueError, "not inf"),
+        ("temperature", "hot", TypeError, "temperature must be a number.*'hot'"),
+        ("temperature", True, TypeError, "temperature must be a number"),
+        ("temperature", None, TypeError, "temperature"),
+        ("top_k", 1.5, TypeError, "top_k must be an integer, not 1.5"),
+        ("top_k", 2**31, ValueError, "top_k"),
+        ("top_p", 1.1, ValueError, "top_p must be between 0 and 1, not 1.1"),
+        ("min_p", -0.1, ValueError, "min_p must be between 0 and 1, not -0.1"),
+        ("typical_p", 2, ValueError, "typical_p"),
+        ("repeat_last_n", -2, ValueError, "repeat_last_n must be at least -1, not -2"),
+        ("penalty_repeat", 0, ValueError, "penalty_repeat"),
+        ("penalty_freq", math.nan, ValueError, "penalty_freq"),
+        ("penalty_present", 1e7, ValueError, "penalty_present"),
+        ("xtc_probability", -1, ValueError, "xtc_probability"),
+        ("xtc_threshold", 2, ValueError, "xtc_threshold"),
+        ("dry_multiplier", -1, ValueError, "dry_multiplier"),
+        ("dry_base", 0.5, ValueError, "dry_base"),
+        ("dry_allowed_length", -1, ValueError, "dry_allowed_length"),
+        ("dry_penalty_last_n", -2, ValueError, "dry_penalty_last_n"),
+        ("dry_breakers", ["a", ""], ValueError, r"dry_breakers\[1\] must not be empty"),
+        ("dry_breakers", ["a\0"], ValueError, r"dry_breakers\[0\].*NUL"),
+        ("mirostat", 3, ValueError, "mirostat must be between 0 and 2, not 3"),
+        ("mirostat_tau", -1, ValueError, "mirostat_tau"),
+        ("mirostat_eta", math.inf, ValueError, "mirostat_eta"),
+        ("logit_bias", 5, TypeError, "logit_bias must map.*int"),
+        ("logit_bias", {5: math.nan}, ValueError, r"logit_bias\[5\]"),
+        ("logit_bias", {5: math.inf}, ValueError, r"logit_bias\[5\]"),
+        ("logit_bias", {-1: 1.0}, ValueError, "token must be at least 0, not -1"),
+        ("logit_bias", {"a": 1.0}, TypeError, "token must be an integer"),
+        ("grammar", 5, TypeError, "grammar must be a str"),
+        ("grammar", "root ::= \0", ValueError, "grammar.*NUL"),
+        ("ignore_eos", 1, TypeError, "ignore_eos must be True or False, not 1"),
+        ("max_tokens", 0, ValueError, "max_tokens must be at least 1, not 0"),
+        ("max_tokens", 1.0, TypeError, "max_tokens must be an integer"),
+        ("stop", 5, TypeError, "stop must be a str or a list of str, not 5"),
+        ("stop", [""], ValueError, r"stop\[0\] must not be empty"),
+        ("stop", ["a", None], TypeError, r"stop\[1\] must be a str"),
+        ("stop", "\ud800", ValueError, r"stop\[0\] is not valid Unicode"),
+        ("stop", ["x"] * 1025, ValueError, "stop must have at most 1024"),
+        ("seed", 2**32, ValueError, "seed must be between -2147483648 and 4294967295"),
+        ("seed", "x", TypeError, "seed must be an integer"),
+        ("top_n_sigma", math.nan, ValueError, "top_n_sigma"),
+    ],
+)
+def test_bad_values_are_named(
+    field: str, value: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        SamplingParams(**{field: value})
+
+
+def test_values_are_brought_into_one_form() -> None:
+    params = SamplingParams(
+        temperature=1, stop="END", logit_bias={7: -math.inf, 3: 1}, dry_breakers=["x"]
+    )
+    assert params.temperature == 1.0
+    assert isinstance(params.temperature, float)
+    assert params.stop == ("END",)
+    assert params.dry_breakers == ("x",)
+    assert params.logit_bias == ((3, 1.0), (7, -math.inf))
+    assert hash(params) == hash(
+        SamplingParams(
+            temperature=1.0,
+            stop=["END"],
+            logit_bias=[(7, -math.inf), (3, 1.0)],
+            dry_breakers=("x",),
+        )
+    )
+
+
+def test_only_temperature_makes_it_greedy() -> None:
+    assert SamplingParams().is_greedy
+    assert SamplingParams(temperature=-1.0, top_k=5).is_greedy
+    assert not SamplingParams(temperature=0.1).is_greedy
+
+
+def test_changed_fields_are_found() -> None:
+    assert changed_fields(SamplingParams()) == []
+    assert changed_fields(SamplingParams(top_k=1, min_p=0.0)) == ["top_k", "min_p"]
+
+
+def test_it_takes_no_positional_and_no_unknown_arguments() -> None:
+    with pytest.raises(TypeError):
+        SamplingParams(0.5)
+    with pytest.raises(TypeError, match="temprature"):
+        SamplingParams(temprature=0.5)
