@@ -168,8 +168,13 @@ class Model:
         return self._native is None
 
     def register(self, context: Context) -> None:
-        """Has a context closed with the model."""
-        self._contexts.add(context)
+        """Has a context closed with the model.
+
+        Raises:
+            ModelClosedError: The model was closed.
+        """
+        if self.handle:
+            self._contexts.add(context)
 
     def close(self) -> None:
         """Closes the model's contexts, then frees it. Closing it again does nothing."""
