@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,21 @@ def test_seeds_depend_on_both_numbers() -> None:
     seeds = {_native.derive_seed(base, i) for base in range(20) for i in range(20)}
     assert len(seeds) == 400
     assert all(0 <= seed < 2**32 for seed in seeds)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "1000"), ("77", "77")])
+def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(
+    before: str | None, after: str
+) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"}
+    if before is not None:
+        environment["GOMP_SPINCOUNT"] = before
+    script = "import os, llamaherd; print(os.environ['GOMP_SPINCOUNT'])"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert done.stdout.strip() == after
