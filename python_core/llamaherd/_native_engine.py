@@ -79,7 +79,6 @@ class NativeEngine:
         self._error = ffi.new("lh_error *")
         check(lib.lh_engine_new(model, native, out, self._error), self._error)
         self._engine = ffi.gc(out[0], partial(_free_engine, model))
-        self._live: set[int] = set()
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
         self._info = ffi.new("lh_engine_info *")
         self._client = ffi.new("lh_client_info *")
@@ -96,8 +95,8 @@ class NativeEngine:
         return int(self._engine_info().n_ctx_seq)
 
     def n_cells_taken(self) -> int:
-        used = int(self._engine_info().n_cells_used)
-        return used + sum(int(self._client_info(id_).n_pending) for id_ in self._live)
+        info = self._engine_info()
+        return int(info.n_cells_used + info.n_cells_pending)
 
     def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
         native = ffi.new("lh_request *")
@@ -117,7 +116,6 @@ class NativeEngine:
             native.sampling, _ = self._sampling(request.sampling)
             native.sampling.seed = request.seed
         check(lib.lh_engine_submit(self._engine, native, self._error), self._error)
-        self._live.add(id_)
 
     def run(
         self,
@@ -174,11 +172,9 @@ class NativeEngine:
 
     def release(self, id_: int) -> None:
         check(lib.lh_client_release(self._engine, id_, self._error), self._error)
-        self._live.discard(id_)
 
     def reset(self) -> None:
         check(lib.lh_engine_reset(self._engine, self._error), self._error)
-        self._live.clear()
         self._settings.clear()
 
     def abort(self, *, on: bool) -> None:

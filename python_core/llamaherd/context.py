@@ -11,7 +11,7 @@ from llamaherd import checks, kv_cells, machine
 from llamaherd._native_engine import EngineParams, NativeEngine
 from llamaherd.errors import ContextClosedError, ContextError
 from llamaherd.model import Model
-from llamaherd.plan import MAX_HOLD, MAX_SLOTS, Layout, Plan, Sizes, make_plan
+from llamaherd.plan import MAX_CTX, MAX_HOLD, MAX_SLOTS, Layout, Plan, Sizes, make_plan
 from llamaherd.turns import Turns
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Context:
         )
         layout = checks.choice("kv_layout", kv_layout, layouts)
         self._sizes = Sizes(
-            n_ctx=_auto_or_integer("n_ctx", n_ctx, checks.INT32_MAX),
+            n_ctx=_auto_or_integer("n_ctx", n_ctx, MAX_CTX),
             n_seq_max=_auto_or_integer("n_seq_max", n_seq_max, MAX_SLOTS),
             kv_layout=None if layout == "auto" else layout,
         )

@@ -17,6 +17,7 @@ MAX_DEPTH = 4  # of nested prefixes: half, so that others can be computed meanwh
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
 AUTO_SLOTS = 32  # more gain nothing on a processor
 _BLOCK = 256  # libllama rounds up to multiples of this
+MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
 _MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
 
 

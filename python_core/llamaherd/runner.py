@@ -48,7 +48,6 @@ class Runner:
     ) -> None:
         self._engine = engine
         self.scheduler = Scheduler(clients, limits)
-        self._is_pooled = limits.n_cells is not None
         self._is_cancelled = is_cancelled
         self._on_finish = on_finish
         self._watch = watch
@@ -61,7 +60,7 @@ class Runner:
         """Runs until all are done, or cancelled."""
         try:
             while not self.scheduler.is_done and not self._is_cancelled():
-                actions = self.scheduler.admit(self._n_cells_taken())
+                actions = self.scheduler.admit(self._engine.n_cells_taken())
                 for action in actions:
                     self._apply(action)
                 is_alive = self._step()
@@ -70,10 +69,6 @@ class Runner:
             self._cancel_rest()
         finally:
             self._engine.reset()
-
-    def _n_cells_taken(self) -> int:
-        """Only asked where they are shared: the answer takes a call for each client."""
-        return self._engine.n_cells_taken() if self._is_pooled else 0
 
     def _step(self) -> bool:
         """Runs steps until something happens. Returns whether anything did."""
