@@ -124,16 +124,16 @@ except KeyboardInterrupt as error:
     print(*error.results.finish_reasons)
 print(lh.generate(context, "Hello", max_tokens=2).finish_reason)
 """
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "now\n"
-    start = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    assert process.stdout.readline().split() == ["length"] * 3 + ["cancelled"] * 2
-    assert time.monotonic() - start < 2
-    assert process.stdout.read() == "length\n"
-    assert process.wait() == 0
+    ) as process:
+        assert process.stdout.readline() == "now\n"
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline().split() == ["length"] * 3 + ["cancelled"] * 2
+        assert time.monotonic() - start < 2
+        assert process.stdout.read() == "length\n"
+    assert process.returncode == 0
 
 
 def test_an_interpreter_may_end_while_a_job_runs(smollm2_path: Path) -> None:

@@ -312,6 +312,9 @@ class InstantEngine(FakeEngine):
     def release(self, id_: int) -> None:
         del self.slots[id_]
 
+    def n_cells_taken(self) -> int:
+        return 0
+
 
 def test_ten_thousand_prompts_are_scheduled_in_about_a_second() -> None:
     # A hundred documents, a hundred questions about each.
