@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Prepare = Callable[[Sequence[int], int], tuple[Engine, Plan]]
 
 OnError = Literal["continue", "return", "stop"]
+ON_ERROR: tuple[OnError, ...] = ("continue", "return", "stop")
 
 _FINISH_REASON: dict[Finish, FinishReason] = {
     Finish.EOG: "stop",

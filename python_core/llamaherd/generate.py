@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal, TypedDict, overload
 
-from llamaherd import _native, checks
-from llamaherd.call import Call, OnError
-from llamaherd.client import Request
+from llamaherd import checks
+from llamaherd.call import ON_ERROR, Call, OnError
 from llamaherd.context import Context, as_context
 from llamaherd.errors import ContextClosedError, Interrupted
 from llamaherd.job import Job
 from llamaherd.progress import reporter
+from llamaherd.requests import make_requests
 from llamaherd.sampling import SamplingParams, changed_fields
-from llamaherd.tokens import ParseSpecial, Prompt, prompt_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.progress import ProgressOption
     from llamaherd.results import Result, Results
     from llamaherd.stats import Progress
+    from llamaherd.tokens import ParseSpecial, Prompt
 
 _REPORT_S = 0.1
 _POLL_S = 0.05
@@ -295,75 +293,21 @@ def _make_call(
     on_error: OnError,
     watch: Callable[[int, Output], None] | None = None,
 ) -> Call:
-    """Checks all arguments and tokenizes the prompts."""
     if context.closed:
         raise ContextClosedError("ctx is closed")
-    model = context.model
-    checks.choice("parse_special", parse_special, ("auto", True, False))
-    checks.choice("on_error", on_error, ("continue", "return", "stop"))
-    n_most = checks.integer("max_tokens", max_tokens, 1)
-    stops = checks.stop_texts("stop", stop)
-    tokens = [
-        prompt_tokens(model, f"prompts[{i}]", prompt, parse_special)
-        for i, prompt in enumerate(_checked_prompts(prompts))
-    ]
-    each = _checked_params(params, len(tokens))
-    if isinstance(params, SamplingParams) and params.seed is not None:
-        seed = params.seed
-    base = _base_seed(seed)
-    requests = [
-        Request(
-            tokens=prompt,
-            max_tokens=n_most if own.max_tokens is None else own.max_tokens,
-            sampling=own,
-            stop=stops if own.stop is None else tuple(own.stop),
-            seed=_native.derive_seed(
-                base if own is params or own.seed is None else _base_seed(own.seed), i
-            ),
-        )
-        for i, (prompt, own) in enumerate(zip(tokens, each, strict=True))
-    ]
+    requests, base = make_requests(
+        context.model,
+        prompts,
+        params,
+        max_tokens=max_tokens,
+        seed=seed,
+        stop=stop,
+        parse_special=parse_special,
+    )
     return Call(
         requests,
         seed=base,
-        n_ctx_train=model.info.n_ctx_train,
-        on_error=on_error,
+        n_ctx_train=context.model.n_ctx_train,
+        on_error=checks.choice("on_error", on_error, ON_ERROR),
         watch=watch,
     )
-
-
-def _checked_prompts(prompts: object) -> list[object]:
-    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
-        raise TypeError(
-            f"prompts must be a list of prompts, not {type(prompts).__name__} "
-            "(generate() answers a single one)"
-        )
-    checked = list(prompts)
-    if not checked:
-        raise ValueError("prompts must not be empty")
-    return checked
-
-
-def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
-    if params is None or isinstance(params, SamplingParams):
-        return [params or SamplingParams()] * n_prompts
-    if not isinstance(params, Sequence):
-        raise TypeError(
-            f"params must be SamplingParams, or one for each prompt, not {params!r}"
-        )
-    for i, each in enumerate(params):
-        if not isinstance(each, SamplingParams):
-            raise TypeError(f"params[{i}] must be SamplingParams, not {each!r}")
-    if len(params) != n_prompts:
-        raise ValueError(
-            f"params must have one element per prompt ({n_prompts}), not {len(params)}"
-        )
-    return params
-
-
-def _base_seed(seed: object) -> int:
-    """A uint32; None and negative numbers stand for a fresh one."""
-    if seed is None:
-        return secrets.randbits(32)
-    number = checks.integer("seed", seed, -(2**31), 2**32 - 1)
-    return number if number >= 0 else secrets.randbits(32)

@@ -10,6 +10,7 @@ from llamaherd import _native, checks
 from llamaherd.model import Model, as_model
 
 ParseSpecial = bool | Literal["auto"]
+PARSE_SPECIAL: tuple[ParseSpecial, ...] = ("auto", True, False)
 Prompt = str | Sequence[SupportsIndex]
 
 

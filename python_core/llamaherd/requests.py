@@ -1,0 +1,106 @@
+"""From what a caller gives to requests: checks, tokens, seeds."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from llamaherd import _native, checks
+from llamaherd.client import Request
+from llamaherd.sampling import SamplingParams
+from llamaherd.tokens import PARSE_SPECIAL, prompt_tokens
+
+if TYPE_CHECKING:
+    from llamaherd.model import Model
+    from llamaherd.tokens import ParseSpecial
+
+
+def make_requests(
+    model: Model,
+    prompts: object,
+    params: object,
+    *,
+    max_tokens: int,
+    seed: int | None,
+    stop: str | Sequence[str] | None,
+    parse_special: ParseSpecial,
+) -> tuple[list[Request], int]:
+    """Checks the arguments of a call and tokenizes its prompts.
+
+    Args:
+        model: Whose vocabulary to use.
+        prompts: Texts or token ids.
+        params: SamplingParams for all or for each prompt; None: the defaults.
+        max_tokens: For where `params` has none, as `seed` and `stop`.
+        seed: Base of the prompts' seeds; None or negative: a fresh one.
+        stop: Texts that end an answer.
+        parse_special: See `tokens.prompt_tokens`.
+
+    Returns:
+        One request per prompt, and the base of their seeds.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+    checks.choice("parse_special", parse_special, PARSE_SPECIAL)
+    n_most = checks.integer("max_tokens", max_tokens, 1)
+    stops = checks.stop_texts("stop", stop)
+    if isinstance(params, SamplingParams) and params.seed is not None:
+        seed = params.seed
+    base = _base_seed(seed)
+    tokens = [
+        prompt_tokens(model, f"prompts[{i}]", prompt, parse_special)
+        for i, prompt in enumerate(_checked_prompts(prompts))
+    ]
+    requests = []
+    for i, own in enumerate(_checked_params(params, len(tokens))):
+        own_base = base if own is params or own.seed is None else _base_seed(own.seed)
+        requests.append(
+            Request(
+                tokens=tokens[i],
+                max_tokens=n_most if own.max_tokens is None else own.max_tokens,
+                sampling=own,
+                stop=stops if own.stop is None else tuple(own.stop),
+                seed=_native.derive_seed(own_base, i),
+            )
+        )
+    return requests, base
+
+
+def _checked_prompts(prompts: object) -> list[object]:
+    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+        raise TypeError(
+            f"prompts must be a list of prompts, not {type(prompts).__name__} "
+            "(generate() answers a single one)"
+        )
+    checked = list(prompts)
+    if not checked:
+        raise ValueError("prompts must not be empty")
+    return checked
+
+
+def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams()] * n_prompts
+    if not isinstance(params, Sequence):
+        raise TypeError(
+            f"params must be SamplingParams, or one for each prompt, not {params!r}"
+        )
+    for i, each in enumerate(params):
+        if not isinstance(each, SamplingParams):
+            raise TypeError(f"params[{i}] must be SamplingParams, not {each!r}")
+    if len(params) != n_prompts:
+        raise ValueError(
+            f"params must have one element per prompt ({n_prompts}), not {len(params)}"
+        )
+    return params
+
+
+def _base_seed(seed: object) -> int:
+    """A uint32; None and negative numbers stand for a fresh one."""
+    if seed is None:
+        return secrets.randbits(32)
+    number = checks.integer("seed", seed, -(2**31), 2**32 - 1)
+    return number if number >= 0 else secrets.randbits(32)

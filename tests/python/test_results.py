@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from llamaherd import Result, Results, Stats
+
+
+def result(index: int, error: str | None = None) -> Result:
+    return Result(
+        index=index,
+        text=None if error else f"text {index}",
+        tokens=[1, 2],
+        finish_reason="error" if error else "stop",
+        error=error,
+        n_prompt_tokens=3,
+        n_reused_tokens=0,
+        seed=7,
+    )
+
+
+@pytest.fixture
+def results() -> Results:
+    rows = [result(0), result(1, "too long"), result(2)]
+    return Results(rows, Stats(n_prompts=3, n_failed=1))
+
+
+def test_results_are_a_sequence_with_columns(results: Results) -> None:
+    assert len(results) == 3
+    assert [each.index for each in results] == [0, 1, 2]
+    assert results[-1].text == "text 2"
+    assert [each.index for each in results[1:]] == [1, 2]
+    assert results.texts == ["text 0", None, "text 2"]
+    assert results.errors == [None, "too long", None]
+    assert results.finish_reasons == ["stop", "error", "stop"]
+    assert results[0].n_generated_tokens == 2
+    assert repr(results) == "<Results: 2 of 3 prompts answered, 1 failed>"
+
+
+def test_results_cannot_be_changed(results: Results) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        results[0].text = "x"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        results.stats.n_prompts = 5
+    with pytest.raises(TypeError):
+        results[0] = result(0)
+
+
+def test_statistics_are_one_line() -> None:
+    stats = Stats(n_prompts=5, n_failed=1, wall_s=1.5, n_slots=4, seed=9)
+    text = str(stats)
+    assert text.startswith("5 prompts (1 failed) in 1.50 s")
+    assert "seed 9" in text
+    assert "\n" not in text
+    assert dataclasses.asdict(stats)["n_slots"] == 4
