@@ -104,8 +104,8 @@ def make_plan(
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         memory_bytes: Memory that is available.
     """
-    most = min(AUTO_SLOTS, n_batch - MAX_HOLD)
-    n_slots = sizes.n_seq_max or max(1, min(most, len(needs)))
+    most = sizes.n_seq_max or min(AUTO_SLOTS, n_batch - MAX_HOLD)
+    n_slots = max(1, min(most, len(needs)))
     n_hold = min(MAX_HOLD, n_prefixes)
     n_affordable = int(memory_bytes * _MEMORY_SHARE) // bytes_per_cell
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)

@@ -54,15 +54,15 @@ def test_one_prompt_may_use_the_whole_pool() -> None:
 
 
 def test_how_many_run_at_once_follows_from_what_fits() -> None:
-    plan = planned(Sizes(n_ctx=2048, n_seq_max=8), [500, 100], n_prefixes=3)
+    plan = planned(Sizes(n_ctx=2048, n_seq_max=8), [500, 100] * 9, n_prefixes=3)
     assert (plan.n_seq_max, plan.n_hold, plan.n_ctx_seq) == (3, 1, 512)
-    plan = planned(Sizes(n_ctx=4096, n_seq_max=8), [200, 100], n_prefixes=3)
+    plan = planned(Sizes(n_ctx=4096, n_seq_max=8), [200, 100] * 9, n_prefixes=3)
     assert (plan.n_seq_max, plan.n_hold, plan.n_ctx_seq) == (8, 3, 256)
     assert plan.n_ctx <= 4096
 
 
 def test_a_prompt_that_fits_nowhere_takes_no_room_from_the_others() -> None:
-    plan = planned(Sizes(n_ctx=2048, n_seq_max=8), [5000, 100])
+    plan = planned(Sizes(n_ctx=2048, n_seq_max=8), [5000, 100] * 9)
     assert (plan.n_seq_max, plan.n_ctx_seq, plan.capacity) == (8, 256, 2048)
 
 
@@ -77,7 +77,8 @@ def test_a_pool_is_shared_on_request() -> None:
 def test_few_prompts_need_few_slots() -> None:
     assert planned(Sizes(), [10] * 3).n_seq_max == 3
     assert planned(Sizes(), []).n_seq_max == 1
-    assert planned(Sizes(n_seq_max=7), [10] * 3).n_seq_max == 7
+    assert planned(Sizes(n_seq_max=7), [10] * 3).n_seq_max == 3
+    assert planned(Sizes(n_seq_max=7), [10] * 30).n_seq_max == 7
 
 
 def test_a_small_n_batch_limits_the_automatic_slots() -> None:
