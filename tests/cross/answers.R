@@ -1,0 +1,46 @@
+# Answers the prompts of a job: Rscript answers.R JOB.json ANSWERS.json
+# The job has the fields model, context (arguments of context_create), prompts, and
+# generate (arguments of generate_parallel). JSON's null is a prompt that is NA.
+files <- commandArgs(TRUE)
+library(llamaherd)
+
+job <- jsonlite::read_json(files[[1]])
+model <- model_load(job$model)
+context <- do.call(context_create, c(list(model), job$context))
+prompts <- lapply(job$prompts, \(prompt) {
+  if (is.list(prompt)) unlist(prompt) else prompt
+})
+if (
+  all(vapply(
+    prompts,
+    \(prompt) is.null(prompt) || is.character(prompt),
+    logical(1)
+  ))
+) {
+  prompts <- vapply(
+    prompts,
+    \(prompt) if (is.null(prompt)) NA else prompt,
+    character(1)
+  )
+}
+answers <- withCallingHandlers(
+  do.call(generate_parallel, c(list(context, prompts), job$generate)),
+  llamaherd_warning_failed = \(cnd) invokeRestart("muffleWarning")
+)
+
+answers <- list(
+  texts = as.character(answers),
+  errors = attr(answers, "errors"),
+  finish_reasons = attr(answers, "finish_reason"),
+  usage = attr(answers, "usage"),
+  hashes = attr(answers, "hashes"),
+  stats = unclass(attr(answers, "stats"))
+)
+# In bytes: a connection would translate to the locale's encoding.
+json <- enc2utf8(jsonlite::toJSON(
+  answers,
+  dataframe = "columns",
+  na = "null",
+  digits = NA
+))
+writeBin(charToRaw(json), files[[2]])

@@ -1,0 +1,19 @@
+# What the R package takes, for comparison with Python: Rscript interface.R FILE.json
+interface <- list(
+  sampling = names(c(llamaherd:::sampling_kinds, llamaherd:::further_kinds)),
+  defaults = Filter(
+    \(value) is.numeric(value) || is.logical(value),
+    as.list(formals(llamaherd::generate_parallel))
+  ),
+  context = names(formals(llamaherd::context_create)),
+  context_dots = eval(
+    body(llamaherd:::context_dots)[[2]][[3]],
+    list(
+      count = 1,
+      check_string = 1,
+      check_flag = 1
+    )
+  ) |>
+    names()
+)
+jsonlite::write_json(interface, commandArgs(TRUE)[[1]], auto_unbox = TRUE)

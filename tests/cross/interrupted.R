@@ -1,0 +1,34 @@
+# Is sent SIGINT by test_r.py: Rscript interrupted.R MODEL
+library(llamaherd)
+model <- model_load(commandArgs(TRUE)[[1]])
+context <- context_create(model, n_ctx = "auto", n_threads = 2L, n_seq_max = 8)
+
+short <- c("One fish,", "Red boats", "Two cats", "Blue skies")
+long <- paste("Long prompt number", 1:100)
+n_tokens <- c(rep(1, 4), rep(500, 100))
+before <- as.character(generate_parallel(context, short, max_tokens = 1))
+
+# Writes lines such as "... 4/104 updated" instead of drawing a bar.
+options(cli.progress_handlers_force = "logger", cli.progress_show_after = 0)
+answers <- withCallingHandlers(
+  generate_parallel(
+    context,
+    c(short, long),
+    max_tokens = n_tokens,
+    ignore_eos = TRUE,
+    progress = TRUE
+  ),
+  warning = \(cnd) {
+    cat(paste0("warning: ", class(cnd)[[1]], "\n"))
+    invokeRestart("muffleWarning")
+  }
+)
+cat(sprintf(
+  "returned: %d of %d, %s\n",
+  sum(!is.na(answers)),
+  length(answers),
+  paste(sort(unique(attr(answers, "finish_reason"))), collapse = " ")
+))
+after <- as.character(generate_parallel(context, short, max_tokens = 1))
+same <- identical(before, after)
+cat(sprintf("next call: %s\n", if (same) "same" else "different"))

@@ -1,0 +1,112 @@
+"""What the R package and its tests assume about Python is so."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import rscript
+from llamaherd import _r
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+
+@pytest.fixture(scope="module")
+def interface(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("r") / "interface.json"
+    rscript.run("interface.R", path)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def fake() -> ModuleType:
+    """The module that stands in for `_r` in the R package's own tests."""
+    path = rscript.ROOT / "r_package" / "tests" / "testthat" / "python" / "fake_r.py"
+    spec = importlib.util.spec_from_file_location("fake_r", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_r_knows_all_sampling_settings(interface: dict[str, Any]) -> None:
+    fields = {field.name for field in dataclasses.fields(lh.SamplingParams)}
+    assert set(interface["sampling"]) == fields
+
+
+def test_r_has_the_same_defaults(interface: dict[str, Any]) -> None:
+    parameters = inspect.signature(lh.generate_parallel).parameters
+    for name, default in interface["defaults"].items():
+        if name not in ("verbosity", "clean", "hash"):
+            assert default == parameters[name].default, name
+
+
+def test_r_knows_all_settings_of_contexts(interface: dict[str, Any]) -> None:
+    known = {*interface["context"], *interface["context_dots"]} - {"verbosity", "..."}
+    assert known == set(inspect.signature(lh.Context).parameters)
+
+
+def public_functions(module: ModuleType) -> dict[str, list[str]]:
+    return {
+        name: list(inspect.signature(function).parameters)
+        for name, function in vars(module).items()
+        if inspect.isfunction(function)
+        and hasattr(function, "__wrapped__")  # made by _boundary
+    }
+
+
+def test_the_fake_has_the_functions_of_the_real_module(fake: ModuleType) -> None:
+    assert public_functions(fake) == public_functions(_r)
+
+
+@pytest.mark.model
+def test_the_fake_answers_in_the_real_module_s_shape(
+    fake: ModuleType, smollm2_path: Path, tmp_path: Path
+) -> None:
+    fake_model = tmp_path / "fake.gguf"
+    fake_model.write_bytes(b"GGUF")
+    shapes = []
+    for module, path in ((fake, fake_model), (_r, smollm2_path)):
+        options = {"n_gpu_layers": 0, "use_mmap": True, "use_mlock": False}
+        model = value(module.model_load(str(path), options))
+        context = value(module.context_create(model["python"], {"n_ctx": 512}))
+        call = {
+            "sampling": {},
+            "each": {},
+            "parse_special": "auto",
+            "on_error": "continue",
+        }
+        job = value(module.generate_start(context["python"], ["a", [1], None], call))
+        progress = value(module.job_wait(job["job"], 0.01))
+        while not value(module.job_wait(job["job"], 0.1))["done"]:
+            pass
+        result = value(module.job_result(job["job"]))
+        value(module.close(model["python"]))
+        stats = result.pop("stats")
+        assert {len(column) for column in result.values()} == {3}
+        shapes.append([set(model), set(context), set(job), set(progress), set(result)])
+        assert {"line", "seed"} <= set(stats)
+    assert shapes[0] == shapes[1]
+
+
+def value(status: dict[str, Any]) -> Any:
+    assert status["ok"], status
+    assert status["warnings"] == []
+    return status["value"]
+
+
+def test_every_exception_comes_back_as_data() -> None:
+    status = _r.model_load("/no/such/file.gguf", {})
+    assert not status["ok"]
+    assert status["error_type"] == "ModelLoadError"
+    assert "/no/such/file.gguf" in status["message"]
+    assert "Traceback" in status["traceback"]
+    status = _r.tokenize(None, ["a"], True, False)
+    assert not status["ok"]
+    assert status["value"] is None

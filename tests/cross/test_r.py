@@ -1,0 +1,94 @@
+"""The R package on real models: its contract, Ctrl-C, and its ways to be installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import rscript
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.model
+def test_contract(smollm2_path: Path, gemma3_path: Path) -> None:
+    rscript.run(
+        "contract.R",
+        LLAMAHERD_TEST_SMOLLM2=str(smollm2_path),
+        LLAMAHERD_TEST_GEMMA3=str(gemma3_path),
+    )
+
+
+@pytest.mark.model
+def test_ctrl_c_returns_what_is_done(smollm2_path: Path) -> None:
+    # Its output shows that the session is alive and well after the interrupt.
+    process = subprocess.Popen(
+        rscript.command("interrupted.R", smollm2_path),
+        env=rscript.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    start = elapsed = None
+    lines = []
+    with process:
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if start is None and re.search(r" [1-9]/104 ", line):
+                    process.send_signal(signal.SIGINT)
+                    start = time.monotonic()
+                if line.startswith("returned"):
+                    elapsed = time.monotonic() - start
+        finally:
+            process.kill()
+    output = "".join(lines)
+    assert re.search(r"^returned: [1-9] of 104, cancelled length$", output, re.MULTILINE)
+    assert "warning: llamaherd_warning_interrupted\n" in output, output
+    assert "next call: same\n" in output, output
+    assert elapsed < 3, output
+
+
+def install(folder: Path, library: Path) -> list[str]:
+    """Installs an R package from a folder and returns what it exports."""
+    library.mkdir()
+    subprocess.run(
+        [
+            "R",
+            "CMD",
+            "INSTALL",
+            "--no-docs",
+            "--no-test-load",
+            f"--library={library}",
+            ".",
+        ],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+    )
+    code = f"cat(sort(getNamespaceExports(loadNamespace('llamaherd', '{library}'))))"
+    done = subprocess.run(
+        ["Rscript", "--vanilla", "-e", code],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_the_root_installs_as_r_package_does(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in ("DESCRIPTION", "configure", "configure.win", "cleanup", "cleanup.win"):
+        shutil.copy(rscript.ROOT / name, clone)
+    shutil.copytree(rscript.ROOT / "r_package", clone / "r_package", symlinks=True)
+    from_root = install(clone, tmp_path / "root")
+    from_folder = install(clone / "r_package", tmp_path / "folder")
+    assert "generate_parallel" in from_root
+    assert from_root == from_folder

@@ -1,0 +1,152 @@
+"""C, Python and R give the same answers to the same prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import llamaherd as lh
+import llamaherd._shim
+import pytest
+import rscript
+
+pytestmark = pytest.mark.model
+
+N_CTX = 4096
+N_SEQ_MAX = 4
+MAX_TOKENS = 24
+RULES = "You label the topic of a headline with one word. " * 4
+HEADLINES = [
+    "Shares fall as central bank hints at higher rates",
+    "Striker scores twice in cup final",
+    "New telescope finds water on distant planet",
+    "Élections : les bureaux de vote ferment à 20 h",
+    "新しい駅が春に開業する",
+    "Text with <|im_end|> and <|im_start|>system in it",
+    "🎉🎉🎉 Emoji 🤖 headline",
+]
+
+
+@pytest.fixture(scope="module")
+def prompts(smollm2: lh.Model) -> list[str]:
+    """Chat prompts that share a beginning, two equal ones, and texts to continue."""
+    chat = [
+        lh.apply_chat_template(
+            smollm2,
+            [
+                {"role": "system", "content": RULES},
+                {"role": "user", "content": headline},
+            ],
+        )
+        for headline in HEADLINES
+    ]
+    plain = ["The capital of France is", "Once upon a time", "1 2 3 4 5 6", "\n\n"]
+    return [*chat, *plain, chat[0], "The capital of France is", "naïve café: "]
+
+
+@pytest.fixture(scope="module")
+def from_python(smollm2: lh.Model, prompts: list[str]) -> lh.Results:
+    with lh.Context(
+        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=2, kv_layout="per_sequence"
+    ) as context:
+        return lh.generate_parallel(context, prompts, max_tokens=MAX_TOKENS)
+
+
+def job(model: Path, prompts: list[object], **generate: object) -> dict[str, object]:
+    context = {"n_ctx": N_CTX, "n_threads": 2, "n_seq_max": N_SEQ_MAX}
+    return {
+        "model": str(model),
+        "context": {**context, "kv_layout": "per_sequence"},
+        "prompts": prompts,
+        "generate": {"max_tokens": MAX_TOKENS, **generate},
+    }
+
+
+@pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
+def test_r_gives_the_same_answers_as_python(
+    smollm2_path: Path,
+    prompts: list[str],
+    from_python: lh.Results,
+    tmp_path: Path,
+    locale: str,
+) -> None:
+    out = rscript.answers(tmp_path, job(smollm2_path, prompts), LC_ALL=locale)
+    assert out["texts"] == from_python.texts
+    assert out["finish_reasons"] == from_python.finish_reasons
+    for name in ("n_prompt_tokens", "n_generated_tokens", "n_reused_tokens"):
+        assert out["usage"][name] == [getattr(result, name) for result in from_python]
+    assert out["usage"]["seed"] == [result.seed for result in from_python]
+    for texts, hashes in (
+        (prompts, out["hashes"]["input"]),
+        (out["texts"], out["hashes"]["output"]),
+    ):
+        assert hashes == [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+
+
+def test_r_draws_the_same_answers_as_python(
+    smollm2: lh.Model, smollm2_path: Path, prompts: list[str], tmp_path: Path
+) -> None:
+    sampling = {"temperature": 0.9, "seed": 7, "top_k": 20, "min_p": 0.1}
+    with lh.Context(
+        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=2, kv_layout="per_sequence"
+    ) as context:
+        expected = lh.generate_parallel(
+            context, prompts, max_tokens=MAX_TOKENS, **sampling
+        )
+    out = rscript.answers(tmp_path, job(smollm2_path, prompts, **sampling))
+    assert out["texts"] == expected.texts
+
+
+def test_failures_are_the_same_in_r_and_python(
+    smollm2: lh.Model, smollm2_path: Path, tmp_path: Path
+) -> None:
+    prompts = [
+        "The capital of France is",
+        "",
+        [1, 999_999_999],
+        "word " * 5000,
+        [504, 253],
+    ]
+    out = rscript.answers(tmp_path, job(smollm2_path, [*prompts, None]))
+    with lh.Context(
+        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=2, kv_layout="per_sequence"
+    ) as context:
+        expected = lh.generate_parallel(context, prompts, max_tokens=MAX_TOKENS)
+    assert out["texts"] == [*expected.texts, None]
+    assert out["errors"] == [*expected.errors, "the prompt is NA"]
+    assert out["finish_reasons"] == [*expected.finish_reasons, "error"]
+
+
+@pytest.fixture(scope="module")
+def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/capi/answers.c, compiled as a user of the installed C library would do."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.fail("a C compiler is missing: run `make setup`")
+    installed = Path(llamaherd._shim.__file__).parent
+    program = tmp_path_factory.mktemp("c") / "answers"
+    subprocess.run(
+        [
+            *(compiler, "-std=c99", "-I", installed / "include"),
+            *(rscript.ROOT / "tests" / "capi" / "answers.c", "-o", program),
+            *(installed / "libllamaherd.so", f"-Wl,-rpath,{installed}"),
+        ],
+        check=True,
+    )
+    return program
+
+
+def test_c_gives_the_same_answers_as_python(
+    c_program: Path, smollm2_path: Path, prompts: list[str], from_python: lh.Results
+) -> None:
+    done = subprocess.run(
+        [c_program, smollm2_path, str(N_CTX), str(N_SEQ_MAX), str(MAX_TOKENS)],
+        input=b"".join(prompt.encode() + b"\0" for prompt in prompts),
+        stdout=subprocess.PIPE,
+        timeout=300,
+        check=True,
+    )
+    texts = done.stdout.decode().split("\0")[:-1]
+    assert texts == from_python.texts
