@@ -1,9 +1,7 @@
-// The small parts: text, prefixes, seeds, sequences, samplers, prompts.
+// The small parts: text, prefixes, seeds, sequences, prompts.
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -12,7 +10,6 @@
 #include "log.hpp"
 #include "prefix_tree.hpp"
 #include "prompt.hpp"
-#include "sampler.hpp"
 #include "seed.hpp"
 #include "sequences.hpp"
 #include "text.hpp"
@@ -136,8 +133,7 @@ TEST_CASE("seeds differ by client and by call, and do not change") {
   CHECK(lh::derive_seed(1234, 0) == 222137639U);  // results depend on it: never change
 }
 
-// ---- prefix tree
-// ------------------------------------------------------------------------
+// ---- prefix tree ----
 
 namespace {
 
@@ -248,8 +244,7 @@ TEST_CASE("random prompts: nodes are right and nothing is computed twice") {
   }
 }
 
-// ---- sequences
-// --------------------------------------------------------------------------
+// ---- sequences ----
 
 TEST_CASE("an id that comes back has lost its cells, whatever the records say") {
   fake::reset();
@@ -309,234 +304,7 @@ TEST_CASE("clients get the lowest free sequence id, prefixes the highest") {
   llama_free(ctx);
 }
 
-// ---- samplers
-// ---------------------------------------------------------------------------
-
-TEST_CASE("argmax takes the first of equals and notices NaN") {
-  const float rows[3][4] = {
-      {1, 3, 3, 2}, {-INFINITY, -INFINITY, -5, -INFINITY}, {1, NAN, 9, 2}};
-  CHECK(lh::argmax(rows[0], 4) == 1);
-  CHECK(lh::argmax(rows[1], 4) == 2);
-  CHECK(std::isnan(rows[2][lh::argmax(rows[2], 4)]));
-}
-
-TEST_CASE("argmax agrees with a plain search on rows of every length") {
-  std::mt19937 random(5);
-  for (int32_t n = 1; n < 100; ++n) {
-    std::vector<float> row(static_cast<size_t>(n));
-    for (float& x : row) x = static_cast<float>(random() % 20) - 10.0F;
-    CHECK(lh::argmax(row.data(), n) ==
-          std::max_element(row.begin(), row.end()) - row.begin());
-    const size_t at = random() % row.size();
-    row[at] = NAN;
-    CHECK(lh::argmax(row.data(), n) == static_cast<int32_t>(at));
-  }
-}
-
-namespace {
-
-std::vector<float> random_row(std::mt19937& random) {
-  std::normal_distribution<float> normal(0.0F, 3.0F);
-  std::vector<float> row(fake::kVocab);
-  for (float& x : row) x = normal(random);
-  return row;
-}
-
-// The same settings as a chain of libllama's own samplers, in its order.
-lh::SamplerPtr reference_chain(const lh_sampling_params& p) {
-  lh::SamplerPtr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()));
-  const auto add = [&](llama_sampler* s) { llama_sampler_chain_add(chain.get(), s); };
-  add(llama_sampler_init_penalties(fake::kVocab, p.repeat_last_n, p.penalty_repeat,
-                                   p.penalty_freq, p.penalty_present));
-  add(llama_sampler_init_top_n_sigma(p.top_n_sigma));
-  add(llama_sampler_init_top_k(p.top_k));
-  add(llama_sampler_init_typical(p.typical_p, 1));
-  add(llama_sampler_init_top_p(p.top_p, 1));
-  add(llama_sampler_init_min_p(p.min_p, 1));
-  add(llama_sampler_init_xtc(p.xtc_probability, p.xtc_threshold, 1, p.seed));
-  add(llama_sampler_init_temp(p.temperature));
-  add(llama_sampler_init_dist(p.seed));
-  return chain;
-}
-
-int32_t draw(llama_sampler* chain, const std::vector<float>& row) {
-  std::vector<llama_token_data> data;
-  for (int32_t i = 0; i < fake::kVocab; ++i) {
-    data.push_back({i, row[static_cast<size_t>(i)], 0.0F});
-  }
-  llama_token_data_array candidates = {data.data(), data.size(), -1, false};
-  llama_sampler_apply(chain, &candidates);
-  const int32_t token = candidates.data[candidates.selected].id;
-  llama_sampler_accept(chain, token);
-  return token;
-}
-
-}  // namespace
-
-TEST_CASE("the chain draws what libllama's own samplers draw") {
-  const auto model = toy::model();
-  std::mt19937 random(11);
-  const auto pick = [&](std::initializer_list<float> values) {
-    return *(values.begin() + random() % values.size());
-  };
-  for (int round = 0; round < 200; ++round) {
-    lh_sampling_params p = toy::greedy();
-    p.temperature = pick({0.3F, 0.8F, 1.5F});
-    p.top_k = static_cast<int32_t>(pick({0, 1, 5, 40, 1000}));
-    p.top_p = pick({1.0F, 0.9F, 0.5F});
-    p.min_p = pick({0.0F, 0.05F, 0.3F});
-    p.typical_p = pick({1.0F, 0.7F});
-    p.top_n_sigma = pick({-1.0F, -1.0F, 1.5F});
-    p.repeat_last_n = static_cast<int32_t>(pick({0, 3, 64}));
-    p.penalty_repeat = pick({1.0F, 1.3F});
-    p.penalty_freq = pick({0.0F, 0.5F});
-    p.penalty_present = pick({0.0F, -0.2F});
-    p.xtc_probability = pick({0.0F, 0.0F, 0.5F});
-    p.seed = static_cast<uint32_t>(random());
-    lh::SamplerCache cache;
-    lh::Sampler sampler(*model, p, cache);
-    const lh::SamplerPtr reference = reference_chain(p);
-    std::vector<llama_token_data> scratch;
-    for (int step = 0; step < 30; ++step) {
-      std::vector<float> row = random_row(random);
-      const int32_t expected = draw(reference.get(), row);
-      CHECK(sampler.sample(row.data(), scratch) == expected);
-    }
-  }
-}
-
-TEST_CASE("mirostat 1 and 2 draw what libllama's own samplers draw") {
-  const auto model = toy::model();
-  std::mt19937 random(3);
-  for (int32_t version = 1; version <= 2; ++version) {
-    lh_sampling_params p = toy::greedy();
-    p.temperature = 0.9F;
-    p.mirostat = version;
-    p.seed = 99;
-    lh::SamplerCache cache;
-    lh::Sampler sampler(*model, p, cache);
-    lh::SamplerPtr reference(
-        llama_sampler_chain_init(llama_sampler_chain_default_params()));
-    llama_sampler_chain_add(reference.get(), llama_sampler_init_temp(p.temperature));
-    llama_sampler_chain_add(
-        reference.get(),
-        version == 1
-            ? llama_sampler_init_mirostat(fake::kVocab, 99, p.mirostat_tau,
-                                          p.mirostat_eta, 100)
-            : llama_sampler_init_mirostat_v2(99, p.mirostat_tau, p.mirostat_eta));
-    std::vector<llama_token_data> scratch;
-    for (int step = 0; step < 50; ++step) {
-      std::vector<float> row = random_row(random);
-      const int32_t expected = draw(reference.get(), row);
-      CHECK(sampler.sample(row.data(), scratch) == expected);
-    }
-  }
-}
-
-TEST_CASE("bias, ignore_eos and penalties move the greedy choice") {
-  const auto model = toy::model();
-  lh::SamplerCache cache;
-  std::vector<llama_token_data> scratch;
-  std::vector<float> row(fake::kVocab, 0.0F);
-  row[fake::kEos] = 5.0F;
-  row[7] = 3.0F;
-  row[8] = 2.0F;
-
-  auto p = toy::greedy();
-  CHECK(lh::Sampler(*model, p, cache).sample(std::vector<float>(row).data(), scratch) ==
-        fake::kEos);
-  p.ignore_eos = 1;
-  CHECK(lh::Sampler(*model, p, cache).sample(std::vector<float>(row).data(), scratch) ==
-        7);
-  const int32_t tokens[] = {7};
-  const float values[] = {-INFINITY};
-  p.n_logit_bias = 1;
-  p.logit_bias_token = tokens;
-  p.logit_bias_value = values;
-  CHECK(lh::Sampler(*model, p, cache).sample(std::vector<float>(row).data(), scratch) ==
-        8);
-
-  p.n_logit_bias = 0;
-  p.repeat_last_n = -1;
-  p.penalty_repeat = 2.0F;
-  lh::Sampler penalised(*model, p, cache);
-  penalised.see(7);
-  penalised.see(1 << 30);  // a prompt may hold what the vocabulary lacks
-  CHECK(penalised.sample(std::vector<float>(row).data(), scratch) == 8);
-}
-
-TEST_CASE("a penalty window forgets") {
-  const auto model = toy::model();
-  lh_sampling_params p = toy::greedy();
-  p.repeat_last_n = 2;
-  p.penalty_freq = 1.0F;
-  lh::Penalties penalties(p);
-  std::vector<float> row(4, 0.0F);
-  for (const int32_t token : {0, 0, 1}) penalties.accept(token);
-  penalties.apply(row.data());
-  CHECK(row == std::vector<float>{-1, -1, 0, 0});
-}
-
-TEST_CASE("logits that are no numbers are an error, a mask without a way out ends") {
-  const auto model = toy::model();
-  lh::SamplerCache cache;
-  std::vector<llama_token_data> scratch;
-  for (const float bad : {NAN, INFINITY}) {
-    std::vector<float> row(fake::kVocab, 0.0F);
-    row[5] = bad;
-    lh::Sampler sampler(*model, toy::greedy(), cache);
-    CHECK_THROWS_AS(sampler.sample(row.data(), scratch), lh::Error);
-  }
-  std::vector<float> only_eos(fake::kVocab, -INFINITY);
-  only_eos[fake::kEos] = 1.0F;
-  auto p = toy::greedy();
-  p.ignore_eos = 1;
-  for (const float temperature : {0.0F, 1.0F}) {
-    p.temperature = temperature;
-    lh::Sampler sampler(*model, p, cache);
-    CHECK(sampler.sample(std::vector<float>(only_eos).data(), scratch) ==
-          lh::Sampler::kNothingLeft);
-  }
-}
-
-TEST_CASE("settings out of range are named") {
-  const auto model = toy::model();
-  const auto message = [&](auto change) -> std::string {
-    lh_sampling_params p = toy::greedy();
-    change(p);
-    lh::SamplerCache cache;
-    try {
-      lh::Sampler sampler(*model, p, cache);
-    } catch (const lh::Error& e) {
-      return e.what();
-    }
-    return "";
-  };
-  using P = lh_sampling_params;
-  CHECK(message([](P& p) { p.temperature = NAN; }).find("temperature") == 0);
-  CHECK(message([](P& p) { p.temperature = INFINITY; }).find("temperature") == 0);
-  CHECK(message([](P& p) { p.top_p = 1.5F; }).find("top_p") == 0);
-  CHECK(message([](P& p) { p.min_p = -1; }).find("min_p") == 0);
-  CHECK(message([](P& p) { p.repeat_last_n = -2; }).find("repeat_last_n") == 0);
-  CHECK(message([](P& p) { p.penalty_repeat = 0; }).find("penalty_repeat") == 0);
-  CHECK(message([](P& p) { p.mirostat = 3; }).find("mirostat") == 0);
-  CHECK(message([](P& p) { p.n_logit_bias = 1; }).find("logit_bias_token") == 0);
-  CHECK(message([](P& p) {
-          p.n_dry_breakers = 1;
-          p.dry_multiplier = 1;
-        }).find("dry_breakers") == 0);
-  static const int32_t outside[] = {fake::kVocab};
-  static const float zero[] = {0.0F};
-  CHECK(message([](P& p) {
-          p.n_logit_bias = 1;
-          p.logit_bias_token = outside;
-          p.logit_bias_value = zero;
-        }).find("260") != std::string::npos);
-  CHECK(message([](P&) {}).empty());
-}
-
-// ---- prompts
-// ----------------------------------------------------------------------------
+// ---- prompts ----
 
 TEST_CASE("special tokens are parsed as the text looks, or as asked") {
   const auto model = toy::model();
