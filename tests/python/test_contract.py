@@ -235,10 +235,10 @@ def test_too_small_a_cache_runs_fewer_at_once_and_changes_no_text(
     smollm2: lh.Model, prompts: list[str], alone: Alone
 ) -> None:
     with lh.Context(smollm2, n_ctx=512, n_seq_max=8) as context:
-        out = lh.generate_parallel(context, prompts, max_tokens=60)
+        out = lh.generate_parallel(context, prompts, max_tokens=40)
         assert context.plan.n_ctx == 512
     assert out.stats.n_slots < 8
-    assert out.texts == [alone(prompt, 60) for prompt in prompts]
+    assert out.texts == [alone(prompt, 40) for prompt in prompts]
 
 
 def test_too_small_a_pool_pauses_clients_and_loses_nothing(smollm2: lh.Model) -> None:
@@ -298,6 +298,7 @@ def test_three_different_requests_in_a_row(
 # 2, 9: continuous batching, statistics
 
 
+@pytest.mark.slow
 def test_slots_are_refilled_at_once(smollm2: lh.Model) -> None:
     lengths = [1 + round(199 * ((37 * i) % 100 / 99) ** 2) for i in range(100)]
     assert (min(lengths), max(lengths)) == (1, 200)
