@@ -48,15 +48,10 @@ install_llamaherd <- function(
     "Installing {.val {package}}. Compiling llama.cpp takes some minutes."
   )
   run_python(
-    reticulate::virtualenv_install(
-      envname,
-      packages = shQuote(package),
-      pip_options = c("--upgrade", pip_options)
-    ),
+    reticulate::virtualenv_install(envname, package, pip_options = pip_options),
     "The Python package could not be installed.",
     "The lines above say why. It needs a C++ compiler: {.code apt-get install build-essential}."
   )
-  the$module <- NULL
   cli::cli_inform(c(v = "llamaherd is ready."))
   if (reticulate::py_available()) {
     cli::cli_inform(c(
@@ -112,7 +107,7 @@ python_to_start_from <- function(python, error_call) {
 run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {
   .envir <- error_call
   rlang::try_fetch(
-    expr,
+    as_python_likes(expr),
     error = function(cnd) {
       abort(
         c(problem, i = hint),

@@ -48,16 +48,12 @@ default_envname <- "r-llamaherd"
 # reticulate's own search, kept from offering to install Miniconda (up to 1.40), from
 # downloading a Python (since 1.41), and from advice on pyproject.toml files.
 discover_python <- function() {
-  quiet <- c(RETICULATE_MINICONDA_ENABLED = "FALSE", RETICULATE_USE_MANAGED_VENV = "no")
-  old <- Sys.getenv(names(quiet), unset = NA)
-  do.call(Sys.setenv, as.list(quiet))
-  on.exit({
-    Sys.unsetenv(names(quiet))
-    lapply(names(old)[!is.na(old)], \(name) do.call(Sys.setenv, as.list(old[name])))
-  })
-  config <- tryCatch(
-    suppressWarnings(reticulate::py_discover_config("llamaherd")),
-    error = \(cnd) NULL
+  config <- with_envvar(
+    c(RETICULATE_MINICONDA_ENABLED = "FALSE", RETICULATE_USE_MANAGED_VENV = "no"),
+    tryCatch(
+      suppressWarnings(reticulate::py_discover_config("llamaherd")),
+      error = \(cnd) NULL
+    )
   )
   config$python
 }
@@ -74,10 +70,33 @@ has_llamaherd <- function(python) {
 
 # Whether a Python runs the code without an error.
 runs <- function(python, code) {
-  status <- suppressWarnings(
+  status <- as_python_likes(suppressWarnings(
     system2(python, c("-c", shQuote(code)), stdout = FALSE, stderr = FALSE)
-  )
+  ))
   status == 0
+}
+
+# R puts its own folders and the system's in front of LD_LIBRARY_PATH. A Python that was
+# not installed by the system would then find the system's libpython instead of its own.
+as_python_likes <- function(expr) {
+  folders <- strsplit(Sys.getenv("LD_LIBRARY_PATH"), ":", fixed = TRUE)[[1]]
+  from_r <- startsWith(folders, R.home()) | startsWith(folders, "/usr/lib")
+  with_envvar(c(LD_LIBRARY_PATH = paste(folders[!from_r], collapse = ":")), expr)
+}
+
+with_envvar <- function(values, expr) {
+  old <- Sys.getenv(names(values), unset = NA, names = TRUE)
+  on.exit({
+    Sys.unsetenv(names(old)[is.na(old)])
+    set_envvar(old[!is.na(old)])
+  })
+  set_envvar(values)
+  expr
+}
+
+set_envvar <- function(values) {
+  # Sys.setenv() does not take an empty list.
+  if (length(values) > 0) do.call(Sys.setenv, as.list(values))
 }
 
 abort_no_python <- function(python, error_call, parent = NULL) {
