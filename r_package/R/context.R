@@ -1,21 +1,23 @@
 #' Create a context
 #'
-#' A context holds what prompts in work need: the pool of cells (`n_ctx`) that all of them
-#' share, and places for `n_seq_max` prompts at once. Any number of prompts can be given
-#' to it, one call after the other.
+#' A context holds what prompts in work need: cells for their tokens (`n_ctx`), and places
+#' for `n_seq_max` prompts at once. Any number of prompts can be given to it, one call
+#' after the other.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
-#' @param n_ctx Tokens, of prompts and answers together, that the context has room for.
-#'   It is a pool: one long prompt may use all of it, and it is not divided among the
-#'   prompts. `"auto"` makes it fit the prompts of each call and the memory there is.
+#' @param n_ctx Tokens, of prompts and answers together, that the context has room for. One
+#'   long prompt may use all of it; how many prompts are worked on at once follows from
+#'   what fits. `"auto"` makes it fit the prompts of each call and the memory there is.
 #' @param n_threads Number of threads. NULL takes as many as the processor has cores for.
-#' @param n_seq_max Number of prompts that are worked on at once; `"auto"` chooses.
-#'   More of them make better use of the processor: try 8 to 32.
+#' @param n_seq_max Number of prompts that are worked on at once, at most 248; `"auto"`
+#'   chooses. More of them make better use of the processor: try 8 to 32.
 #' @param verbosity Negative: errors only. From 2 on, also a line about the context. The
 #'   rest is the default: errors and warnings.
-#' @param kv_layout `"unified"`: all prompts take cells from one pool. `"per_sequence"`:
-#'   each of them has the same share, which is a little faster. `"auto"` takes the second
-#'   if the longest prompt fits into such a share.
+#' @param kv_layout `"per_sequence"`: each prompt in work has cells of its own, enough for
+#'   the longest of the call. `"unified"`: all prompts take cells from one pool, so that
+#'   more of them fit where lengths differ and memory is short; the last bits of numbers,
+#'   and with them now and then an answer, then depend on what runs beside. `"auto"` is
+#'   `"per_sequence"`.
 #' @param n_batch Tokens that are worked on in one step at most. NULL chooses.
 #' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or

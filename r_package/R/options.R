@@ -70,10 +70,21 @@ check_sampling <- function(x, kind, arg, n, error_call) {
     seed = check_seed(x, arg, n, error_call),
     number = check_number(x, arg, n = n, error_call = error_call),
     flag = check_flag(x, arg, error_call = error_call),
-    texts = if (!is.null(x)) as_py_list(check_text(x, arg, error_call)),
+    texts = check_texts(x, arg, error_call),
     strings = check_grammar(x, arg, n, error_call),
     bias = check_bias(x, arg, error_call)
   )
+}
+
+check_texts <- function(x, arg, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  x <- check_text(x, arg, error_call)
+  if (!all(nzchar(x))) {
+    abort_argument(arg, "texts that are not empty", x, error_call)
+  }
+  as_py_list(x)
 }
 
 # Seeds are unsigned in C, so they may be larger than R's integers.

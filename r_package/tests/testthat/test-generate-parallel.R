@@ -206,6 +206,7 @@ test_that("wrong arguments are named with their values", {
     generate_parallel(context, "x", seed = "now")
     generate_parallel(context, "x", stop = 1)
     generate_parallel(context, "x", stop = NA)
+    generate_parallel(context, "x", stop = c("a", ""))
     generate_parallel(context, "x", grammar = 1)
     generate_parallel(context, "x", parse_special = NA)
     generate_parallel(context, "x", on_error = "ignore")
