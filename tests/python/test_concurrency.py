@@ -107,7 +107,10 @@ def test_cancelling_keeps_what_is_finished_and_the_context_clean(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_ends_a_call_and_keeps_what_is_finished(smollm2_path: Path) -> None:
+    # A shell without job control starts what is in its background with SIGINT ignored.
     script = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import llamaherd as lh
 context = lh.Context(lh.Model({str(smollm2_path)!r}), n_seq_max=4)
 params = [lh.SamplingParams(max_tokens=2 if i < 3 else 4000, ignore_eos=True)
