@@ -38,6 +38,14 @@ int32_t guard(lh_error* error, Body&& body) noexcept {
   }
 }
 
+// For functions whose result is no status: whatever goes wrong gives `fallback`.
+template <class T, class Body>
+T value_or(T fallback, Body&& body) noexcept {
+  T value = fallback;
+  const int32_t status = guard(nullptr, [&] { value = body(); });
+  return status == LH_OK ? value : fallback;
+}
+
 inline void require(bool condition, const std::string& message) {
   if (!condition) throw Error(LH_INVALID_ARGUMENT, message);
 }

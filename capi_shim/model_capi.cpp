@@ -12,6 +12,7 @@
 
 using lh::deref;
 using lh::guard;
+using lh::value_or;
 
 namespace {
 
@@ -33,13 +34,6 @@ std::string_view view(const char* text, int32_t n_text) {
   lh::require_range("n_text", n_text, 0, INT32_MAX);
   if (n_text > 0) deref(text, "text");
   return {text == nullptr ? "" : text, static_cast<size_t>(n_text)};
-}
-
-// For functions whose result is no status: a wrong argument gives `fallback`.
-template <class T, class Body>
-T value_or(T fallback, Body&& body) noexcept {
-  T value = fallback;
-  return guard(nullptr, [&] { value = body(); }) == LH_OK ? value : fallback;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "prompt.hpp"
 
 using lh::deref;
+using lh::value_or;
 
 struct newrllama_model {
   std::unique_ptr<lh_model> model;
@@ -49,12 +50,6 @@ newrllama_error_code guarded(const char** error_message, Body&& body) noexcept {
     *error_message = status == LH_OK ? nullptr : error.message;
   }
   return code_of(status);
-}
-
-template <class T, class Body>
-T value_or(T fallback, Body&& body) noexcept {
-  T value = fallback;
-  return lh::guard(nullptr, [&] { value = body(); }) == LH_OK ? value : fallback;
 }
 
 // What C callers free: the one place where memory leaves C++'s hands.
