@@ -7,6 +7,12 @@
 
 namespace lh {
 
+// Matrix kernels of ggml take rows four at a time and what is left by another way, which
+// rounds differently (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
+constexpr int32_t kUniformRows = 8;
+
+constexpr int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
+
 class Batch {
  public:
   explicit Batch(int32_t capacity);

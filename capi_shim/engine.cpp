@@ -13,6 +13,28 @@ namespace {
 
 bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
+// What makes logits the same whatever shape a batch has: see docs/decisions/0012.
+void check_deterministic(const lh_model& model, const lh_engine_params& p) {
+  lh::require(p.kv_unified == 0, "deterministic needs kv_unified 0");
+  lh::require(p.flash_attn == 1, "deterministic needs flash_attn 1");
+  lh::require(p.n_seq_max % lh::kUniformRows == 0 && p.n_ubatch % lh::kUniformRows == 0 &&
+                  p.n_ubatch >= p.n_seq_max,
+              "deterministic needs n_seq_max and n_ubatch to be multiples of " +
+                  std::to_string(lh::kUniformRows) + ", n_ubatch the larger one");
+  // With these attention is computed by one of three kernels, as the shape has it.
+  const auto is_float = [](int32_t type) {
+    return type < 0 || type == GGML_TYPE_F16 || type == GGML_TYPE_F32;
+  };
+  lh::require(!is_float(p.type_k) || !is_float(p.type_v),
+              "deterministic needs another type_k or type_v than f16 and f32");
+  if (llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get())) {
+    throw Error(
+        LH_CONTEXT_ERROR,
+        "deterministic is not to be had with a recurrent model, whose state cannot "
+        "be cut");
+  }
+}
+
 void check(const lh_model& model, const lh_engine_params& p) {
   lh::require_range("n_ctx", p.n_ctx, 1, INT32_MAX);
   lh::require_range("n_seq_max", p.n_seq_max, 1,
@@ -24,6 +46,7 @@ void check(const lh_model& model, const lh_engine_params& p) {
   lh::require_range("flash_attn", p.flash_attn, -1, 1);
   lh::require_range("type_k", p.type_k, -1, GGML_TYPE_COUNT - 1);
   lh::require_range("type_v", p.type_v, -1, GGML_TYPE_COUNT - 1);
+  if (p.deterministic != 0) check_deterministic(model, p);
   if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
     throw Error(LH_CONTEXT_ERROR,
                 "the model has an encoder; only decoder models generate text here");
@@ -81,6 +104,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       abort_flag_(abort_flag == nullptr ? &own_abort_flag_ : abort_flag),
       ctx_(make_context(model, params, this)),
       kv_unified_(params.kv_unified != 0),
+      deterministic_(params.deterministic != 0),
       n_seq_max_(params.n_seq_max),
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
@@ -154,7 +178,9 @@ void lh_engine::submit(const lh_request& request) {
   const std::scoped_lock lock(mutex_);
   const std::string name = "request " + std::to_string(request.id);
   lh::require(clients_.count(request.id) == 0, name + " is already there");
-  lh::require_range("n_tokens", request.n_tokens, 1, llama_n_ctx_seq(ctx_.get()));
+  const int32_t spare = deterministic_ ? lh::kUniformRows - 1 : 0;
+  lh::require_range("n_tokens", request.n_tokens, 1,
+                    static_cast<int64_t>(llama_n_ctx_seq(ctx_.get())) - spare);
   lh::require_range("max_tokens", request.max_tokens, 0, INT32_MAX);
   lh::require_range("n_stop", request.n_stop, 0, 1024);
   lh::deref(request.tokens, "tokens");

@@ -49,6 +49,12 @@ struct lh_engine {
     int32_t n_tokens;
     int32_t i_logits;  // index of its logits in the batch, -1: none asked for
   };
+  // Tokens without a meaning, from a position of a sequence on, until the batch is
+  // decoded.
+  struct Filler {
+    int32_t seq_id;
+    int32_t position;
+  };
   struct ContextDeleter {
     void operator()(llama_context* ctx) const { llama_free(ctx); }
   };
@@ -67,6 +73,13 @@ struct lh_engine {
   void finish(lh::Client& client, lh_finish reason, const char* message);
 
   bool build_batch(const std::vector<lh::Client*>& clients);
+  void choose_parts(const std::vector<lh::Client*>& clients);
+  void choose_uniform_parts(const std::vector<lh::Client*>& clients);
+  void add_part(Part& part);
+  void add_filler(int32_t seq_id, int32_t position, bool logits);
+  void add_uniform_prompts();
+  void add_uniform_answers();
+  void remove_fillers();
   void verify_positions(std::vector<int64_t>& events);
   lh_status decode_batch(lh_run_result& result, std::string& message);
   void rewind_batch();
@@ -80,6 +93,7 @@ struct lh_engine {
   std::atomic<bool>* abort_flag_;
   ContextPtr ctx_;
   bool kv_unified_;
+  bool deterministic_;
   int32_t n_seq_max_;
 
   std::mutex mutex_;
@@ -87,6 +101,7 @@ struct lh_engine {
   lh::SequencePool pool_;
   lh::Batch batch_;
   std::vector<Part> parts_;
+  std::vector<Filler> fillers_;
   int32_t n_cells_used_ = 0;
   int64_t n_submitted_ = 0;
   bool copies_pending_ = false;  // a copy between streams runs with the next decode

@@ -58,8 +58,7 @@ std::vector<Client*> lh_engine::select(const lh_run_params& params) {
 }
 
 // Decoding clients first, one token each; prompts share what room is left, oldest first.
-bool lh_engine::build_batch(const std::vector<Client*>& clients) {
-  parts_.clear();
+void lh_engine::choose_parts(const std::vector<Client*>& clients) {
   int32_t room = batch_.capacity();
   for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
     for (Client* client : clients) {
@@ -69,24 +68,90 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients) {
       room -= n;
     }
   }
+}
+
+// Prompts before answers, never both in a batch; a prompt's part leaves room for fillers.
+void lh_engine::choose_uniform_parts(const std::vector<Client*>& clients) {
+  const auto choose = [&](lh_state state, int32_t room) {
+    for (Client* client : clients) {
+      const int32_t n = std::min(room, n_pending(*client));
+      if (client->state != state || n <= 0) continue;
+      parts_.push_back({client, n, -1});
+      room -= lh::round_up(n, lh::kUniformRows);
+    }
+  };
+  choose(LH_STATE_PREFILL, batch_.capacity() / lh::kUniformRows * lh::kUniformRows);
+  if (parts_.empty()) choose(LH_STATE_DECODE, INT32_MAX);
+}
+
+void lh_engine::add_part(Part& part) {
+  const Client& client = *part.client;
+  const int32_t first = positions_.get(client.seq_id);
+  const int32_t end = first + part.n_tokens;
+  const bool last = end == static_cast<int32_t>(client.tokens.size());
+  for (int32_t p = first; p < end; ++p) {
+    const bool logits = last && p == end - 1 && !client.is_prefix();
+    const int32_t i =
+        batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
+    if (logits) part.i_logits = i;
+  }
+}
+
+// A token that stands for nothing, to be removed when the batch is decoded.
+void lh_engine::add_filler(int32_t seq_id, int32_t position, bool logits) {
+  constexpr int32_t kAnyToken = 0;
+  batch_.add(kAnyToken, position, seq_id, logits);
+  fillers_.push_back({seq_id, position});
+}
+
+// In falling order of ids libllama computes each prompt by itself. Its one row of logits
+// is then the only one, whoever else is in the batch.
+void lh_engine::add_uniform_prompts() {
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+    add_part(*part);
+    const int32_t seq_id = part->client->seq_id;
+    const int32_t first = positions_.get(seq_id);
+    const int32_t n_rows = lh::round_up(part->n_tokens, lh::kUniformRows);
+    for (int32_t n = part->n_tokens; n < n_rows; ++n) {
+      add_filler(seq_id, first + n, false);
+    }
+  }
+}
+
+// A group of neighbouring sequences comes as a whole, each with a token and its logits.
+void lh_engine::add_uniform_answers() {
+  auto part = parts_.begin();
+  for (int32_t seq_id = 0; part != parts_.end(); ++seq_id) {
+    if (part->client->seq_id == seq_id) {
+      add_part(*part++);
+    } else if (part->client->seq_id / lh::kUniformRows == seq_id / lh::kUniformRows) {
+      add_filler(seq_id, positions_.get(seq_id), true);
+    }
+  }
+  for (int32_t seq_id = parts_.back().client->seq_id + 1; seq_id % lh::kUniformRows != 0;
+       ++seq_id) {
+    add_filler(seq_id, positions_.get(seq_id), true);
+  }
+}
+
+bool lh_engine::build_batch(const std::vector<Client*>& clients) {
+  parts_.clear();
+  fillers_.clear();
+  batch_.clear();
+  deterministic_ ? choose_uniform_parts(clients) : choose_parts(clients);
+  if (parts_.empty()) return false;
   // libllama joins streams into one computation only where their ids follow each other.
   std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
     return a.client->seq_id < b.client->seq_id;
   });
-  batch_.clear();
-  for (Part& part : parts_) {
-    const Client& client = *part.client;
-    const int32_t first = positions_.get(client.seq_id);
-    const int32_t end = first + part.n_tokens;
-    const bool last = end == static_cast<int32_t>(client.tokens.size());
-    for (int32_t p = first; p < end; ++p) {
-      const bool logits = last && p == end - 1 && !client.is_prefix();
-      const int32_t i =
-          batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
-      if (logits) part.i_logits = i;
-    }
+  if (!deterministic_) {
+    for (Part& part : parts_) add_part(part);
+  } else if (parts_.front().client->state == LH_STATE_PREFILL) {
+    add_uniform_prompts();
+  } else {
+    add_uniform_answers();
   }
-  return !parts_.empty();
+  return true;
 }
 
 // A client whose record and KV cache disagree fails before it can spoil the batch.
@@ -113,6 +178,7 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   } catch (const std::exception& e) {
     reason = e.what();
   }
+  remove_fillers();
   if (code == 0) return LH_OK;
   rewind_batch();
   if (code == 2 || abort_flag_->load()) return LH_ABORTED;
@@ -122,6 +188,13 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   message = "llama_decode returned " + std::to_string(code) + " (" +
             describe_decode_code(code) + ")" + (reason.empty() ? "" : ": " + reason);
   return LH_DECODE_ERROR;
+}
+
+void lh_engine::remove_fillers() {
+  for (const Filler& filler : fillers_) {
+    llama_memory_seq_rm(llama_get_memory(ctx_.get()), filler.seq_id, filler.position, -1);
+  }
+  fillers_.clear();
 }
 
 // Part of a failed batch may be in the cache: back to what the records say.
@@ -178,7 +251,7 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
     n_cells_used_ += part.n_tokens;
     (client.state == LH_STATE_DECODE ? n_decode : n_prefill) += part.n_tokens;
   }
-  const double share = static_cast<double>(n_prefill) / batch_.size();
+  const double share = static_cast<double>(n_prefill) / (n_prefill + n_decode);
   stats_.n_prefill += n_prefill;
   stats_.n_decode += n_decode;
   stats_.t_prefill_s += seconds * share;

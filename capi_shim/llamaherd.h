@@ -202,6 +202,11 @@ typedef struct lh_engine_params {
   int32_t offload_kqv;     /* KV cache and attention on the GPU, if there is one */
   int32_t swa_full;        /* keep all cells of sliding-window layers */
   int32_t type_k, type_v;  /* ggml_type of the KV cache; -1: f16 */
+  int32_t deterministic;   /* 1: the logits of a request do not depend on what runs beside
+                              it, nor on how its prompt is cut into batches. On a CPU, with
+                              flash attention, kv_unified 0, type_k unequal to type_v or
+                              both quantized; n_seq_max and n_ubatch multiples of 8. A
+                              prompt then needs 7 cells more. See docs/decisions/0012. */
 } lh_engine_params;
 
 LH_API void lh_engine_default_params(lh_engine_params* params);

@@ -58,6 +58,7 @@ class EngineParams:
     swa_full: bool
     type_k: int
     type_v: int
+    deterministic: bool
 
 
 class NativeEngine:

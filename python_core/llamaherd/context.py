@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
-from llamaherd import checks, kv_cells, machine
+from llamaherd import _native, checks, kv_cells, machine
 from llamaherd._native_engine import EngineParams, NativeEngine
 from llamaherd.errors import ContextClosedError, ContextError
 from llamaherd.model import Model
-from llamaherd.plan import MAX_CTX, MAX_HOLD, MAX_SLOTS, Layout, Plan, Sizes, make_plan
+from llamaherd.plan import (
+    AUTO_SLOTS,
+    MAX_CTX,
+    MAX_HOLD,
+    MAX_SLOTS,
+    UNIFORM_ROWS,
+    Layout,
+    Plan,
+    Sizes,
+    make_plan,
+)
 from llamaherd.turns import Turns
 
 if TYPE_CHECKING:
@@ -49,9 +60,13 @@ class Context:
         n_threads_batch: Threads for prompts; None: as `n_threads`.
         flash_attn: Use flash attention; "auto": if the model can.
         type_k: Type of the cached keys, such as "f16" or "q8_0".
-        type_v: Type of the cached values.
+        type_v: Type of the cached values; None: f16, or bf16 if `deterministic`.
         offload_kqv: Keep the KV cache on the GPU, if there is one.
         swa_full: Keep all cells of layers with sliding-window attention.
+        deterministic: Make every answer bit for bit independent of what runs beside it,
+            of the order and of `n_seq_max`. Long prompts then take up to half as long
+            again; see docs/decisions/0012. For the processor: warns where libllama can
+            use a GPU.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -72,9 +87,10 @@ class Context:
         n_threads_batch: int | None = None,
         flash_attn: bool | Literal["auto"] = "auto",
         type_k: str = "f16",
-        type_v: str = "f16",
+        type_v: str | None = None,
         offload_kqv: bool = True,
         swa_full: bool = False,
+        deterministic: bool = False,
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be a llamaherd.Model, not {model!r}")
@@ -88,31 +104,37 @@ class Context:
             n_ctx=_auto_or_integer("n_ctx", n_ctx, MAX_CTX),
             n_seq_max=_auto_or_integer("n_seq_max", n_seq_max, MAX_SLOTS),
             kv_layout=None if layout == "auto" else layout,
+            deterministic=deterministic,
         )
         least_batch = (self._sizes.n_seq_max or 1) + MAX_HOLD
         batch = _integer_or("n_batch", n_batch, least_batch, _MAX_BATCH, 512)
+        ubatch = _integer_or("n_ubatch", n_ubatch, 1, batch, min(batch, 512))
         threads = _integer_or("n_threads", n_threads, 1, _MAX_THREADS, machine.n_cores())
         type_names = tuple(kv_cells.TYPES)
         keys = checks.choice("type_k", type_k, type_names)
-        values = checks.choice("type_v", type_v, type_names)
+        values_default = "bf16" if deterministic else "f16"
+        values = checks.choice("type_v", type_v or values_default, type_names)
+        attention = checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
+        if checks.flag("deterministic", deterministic):
+            _check_deterministic(self._sizes, ubatch, attention, {keys, values})
+            attention = swa_full = True
         # Sizes are filled in for each plan.
         self._params = EngineParams(
             n_ctx=0,
             n_seq_max=0,
             kv_unified=True,
             n_batch=batch,
-            n_ubatch=_integer_or("n_ubatch", n_ubatch, 1, batch, min(batch, 512)),
+            n_ubatch=ubatch,
             n_threads=threads,
             n_threads_batch=_integer_or(
                 "n_threads_batch", n_threads_batch, 1, _MAX_THREADS, threads
             ),
-            flash_attn=_FLASH_ATTN[
-                checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
-            ],
+            flash_attn=_FLASH_ATTN[attention],
             offload_kqv=checks.flag("offload_kqv", offload_kqv),
             swa_full=checks.flag("swa_full", swa_full),
             type_k=kv_cells.TYPES[keys][0],
             type_v=kv_cells.TYPES[values][0],
+            deterministic=deterministic,
         )
         self.model = model
         self.turns = Turns()
@@ -229,6 +251,31 @@ def as_context(value: object) -> Context:
         context = Context(Model.borrow(value))
         _contexts_of_llamas[value] = context
     return context
+
+
+def _check_deterministic(
+    sizes: Sizes, n_ubatch: int, flash_attn: object, types: set[str]
+) -> None:
+    """Refuses settings under which the shape of a batch changes the rounding."""
+    reason = ""
+    if sizes.kv_layout == "unified":
+        reason = "kv_layout='unified'"
+    elif flash_attn is False:
+        reason = "flash_attn=False"
+    elif types <= {"f16", "f32"}:
+        reason = f"type_k and type_v both in f16 and f32 ({', '.join(sorted(types))})"
+    least = (sizes.n_seq_max or AUTO_SLOTS) + MAX_HOLD
+    if not reason and (n_ubatch % UNIFORM_ROWS or n_ubatch < least):
+        must = f"it must be a multiple of {UNIFORM_ROWS}, at least {least}"
+        reason = f"n_ubatch={n_ubatch}: {must}"
+    if reason:
+        raise ValueError(f"deterministic=True does not go with {reason}")
+    if _native.supports_gpu():
+        warnings.warn(
+            "deterministic=True holds for what the processor computes; with a GPU it has "
+            "not been tested",
+            stacklevel=3,
+        )
 
 
 def _auto_or_integer(name: str, value: object, high: int) -> int | None:

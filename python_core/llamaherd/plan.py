@@ -16,6 +16,7 @@ MAX_HOLD = 8  # sequences that are kept for shared prefixes
 MAX_DEPTH = 4  # of nested prefixes: half, so that others can be computed meanwhile
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
 AUTO_SLOTS = 32  # more gain nothing on a processor
+UNIFORM_ROWS = 8  # a deterministic context computes so many sequences together
 _BLOCK = 256  # libllama rounds up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
 _MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
@@ -28,11 +29,13 @@ class Sizes:
     Attributes:
         n_ctx: KV cells in all.
         n_seq_max: Prompts that may run at once.
+        deterministic: Whether all batches are to be of a shape that rounds alike.
     """
 
     n_ctx: int | None = None
     n_seq_max: int | None = None
     kv_layout: Layout | None = None
+    deterministic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Plan:
         n_ctx_seq: Cells that one sequence has.
         capacity: Cells that any prompt with its answer may ask for.
         memory_bytes: What the KV cache takes, an upper bound.
+        n_idle: Sequences that only fill up a deterministic context's batches.
     """
 
     n_ctx: int
@@ -56,11 +60,12 @@ class Plan:
     n_ctx_seq: int
     capacity: int
     memory_bytes: int
+    n_idle: int = 0
 
     @property
     def n_sequences(self) -> int:
         """Sequences in all."""
-        return self.n_seq_max + self.n_hold
+        return self.n_seq_max + self.n_hold + self.n_idle
 
     def covers(self, other: Plan) -> bool:
         """Whether a context made for this plan serves the other one as well."""
@@ -110,23 +115,30 @@ def make_plan(
     n_affordable = int(memory_bytes * _MEMORY_SHARE) // bytes_per_cell
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
     n_cells = sizes.n_ctx or budget
-    share = _rounded_up(max((need for need in needs if need <= n_cells), default=1))
+    # Fillers need room behind a prompt, and batches take sequences in groups.
+    spare, group = (UNIFORM_ROWS - 1, UNIFORM_ROWS) if sizes.deterministic else (0, 1)
+    capacity = n_cells - spare
+    most_needed = max((need for need in needs if need <= capacity), default=1)
+    share = _rounded_up(most_needed + spare)
+    n_idle = 0
     if sizes.kv_layout == "unified":
         wanted = sum(_rounded_up(need) for need in nlargest(n_slots, needs))
         n_ctx = _rounded_up(sizes.n_ctx or max(share, min(wanted, budget)))
     else:
-        n_streams = max(1, n_cells // share)
+        n_streams = max(1, n_cells // (share * group)) * group
         n_hold = min(n_hold, max(1, n_streams // 4), n_streams - 1)
         n_slots = min(n_slots, n_streams - n_hold)
-        n_ctx = share * (n_slots + n_hold)
+        n_idle = -(n_slots + n_hold) % group
+        n_ctx = share * (n_slots + n_hold + n_idle)
     return Plan(
         n_ctx=n_ctx,
         n_seq_max=n_slots,
         n_hold=n_hold,
         kv_layout=sizes.kv_layout or "per_sequence",
         n_ctx_seq=n_ctx if sizes.kv_layout == "unified" else share,
-        capacity=n_cells,
+        capacity=capacity,
         memory_bytes=n_ctx * bytes_per_cell,
+        n_idle=n_idle,
     )
 
 

@@ -21,7 +21,9 @@
 #' @param n_batch Tokens that are worked on in one step at most. NULL chooses.
 #' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
-#'   `"q8_0"`), `offload_kqv`, `swa_full`. Any other name is an error.
+#'   `"q8_0"`), `offload_kqv`, `swa_full`, and `deterministic` (TRUE: every answer is the
+#'   same, to the last bit, whatever runs beside it, in whatever order; prompts are then
+#'   read more slowly, by up to half). Any other name is an error.
 #' @returns A `llamaherd_context`. `close()` gives its memory back; so does R when no
 #'   variable holds it any more.
 #' @seealso [generate_parallel()]
@@ -82,7 +84,8 @@ context_dots <- function(dots, count, error_call = rlang::caller_env()) {
     type_k = check_string,
     type_v = check_string,
     offload_kqv = check_flag,
-    swa_full = check_flag
+    swa_full = check_flag,
+    deterministic = check_flag
   )
   check_dots(dots, names(checks), error_call)
   for (name in names(dots)) {

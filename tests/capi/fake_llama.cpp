@@ -139,7 +139,33 @@ void add_cells(Context& ctx, const llama_batch& batch, int32_t n) {
   }
 }
 
+// As llama_batch_allocr::split_equal cuts a batch: the first sequence that has tokens
+// left and those whose ids follow, each with as many tokens as all of them have.
+void check_rows(const llama_batch& batch) {
+  std::vector<std::pair<int32_t, int32_t>> left;  // sequence and tokens, as they come
+  for (int32_t i = 0; i < batch.n_tokens; ++i) {
+    const int32_t seq_id = batch.seq_id[i][0];
+    if (left.empty() || left.back().first != seq_id) left.emplace_back(seq_id, 0);
+    ++left.back().second;
+  }
+  while (!left.empty()) {
+    std::vector<size_t> together = {0};
+    for (size_t i = 1; i < left.size(); ++i) {
+      if (left[i].first == left[together.back()].first + 1) together.push_back(i);
+    }
+    int32_t n_tokens = INT32_MAX;
+    for (const size_t i : together) n_tokens = std::min(n_tokens, left[i].second);
+    const auto n_rows = n_tokens * static_cast<int32_t>(together.size());
+    violation(n_rows % settings().uniform_rows != 0);
+    for (const size_t i : together) left[i].second -= n_tokens;
+    left.erase(std::remove_if(left.begin(), left.end(),
+                              [](const auto& item) { return item.second == 0; }),
+               left.end());
+  }
+}
+
 int32_t decode(Context& ctx, const llama_batch& batch) {
+  check_rows(batch);
   violation(batch.n_tokens > static_cast<int32_t>(ctx.params.n_batch));
   ctx.logits.clear();
   if (batch.n_tokens <= 0 || !is_valid(ctx, batch)) return -1;
@@ -160,7 +186,9 @@ int32_t decode(Context& ctx, const llama_batch& batch) {
     if (!batch.logits[i]) continue;
     ++n_outputs;
     if (fault == Fault::kNull) continue;
-    auto& row = ctx.logits[i] = logits_for(tokens_of(ctx, batch.seq_id[i][0]));
+    auto tokens = tokens_of(ctx, batch.seq_id[i][0]);
+    tokens.resize(static_cast<size_t>(batch.pos[i]) + 1);  // what follows is not seen
+    auto& row = ctx.logits[i] = logits_for(tokens);
     if (fault == Fault::kNan) std::fill(row.begin(), row.end(), std::nanf(""));
   }
   violation(n_outputs > static_cast<int32_t>(ctx.params.n_outputs_max));
@@ -240,6 +268,8 @@ const llama_vocab* llama_model_get_vocab(const llama_model* model) {
 }
 bool llama_model_has_encoder(const llama_model*) { return false; }
 bool llama_model_has_decoder(const llama_model*) { return true; }
+bool llama_model_is_recurrent(const llama_model*) { return fake::settings().recurrent; }
+bool llama_model_is_hybrid(const llama_model*) { return false; }
 int32_t llama_model_n_ctx_train(const llama_model*) { return 4096; }
 enum llama_vocab_type llama_vocab_type(const llama_vocab*) {
   return LLAMA_VOCAB_TYPE_BPE;

@@ -24,10 +24,11 @@ constexpr int32_t kControl = 258;
 enum class Fault { kNone, kNoSlot, kAbort, kInvalid, kFatal, kThrow, kNan, kNull };
 
 struct Settings {
-  bool recurrent = false;   // sequences cannot be cut in the middle
-  double eos_share = 0.05;  // how often the toy ends an answer
-  bool fail_state = false;  // state_seq_get_data gives nothing
-  int32_t decode_ms = 0;    // time one decode takes, until aborted
+  bool recurrent = false;    // sequences cannot be cut in the middle
+  double eos_share = 0.05;   // how often the toy ends an answer
+  bool fail_state = false;   // state_seq_get_data gives nothing
+  int32_t uniform_rows = 1;  // every computation must have a multiple of so many rows
+  int32_t decode_ms = 0;     // time one decode takes, until aborted
   // Asked before each decode with its number and the sequence ids in the batch.
   std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;
 };

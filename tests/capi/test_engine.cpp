@@ -391,6 +391,47 @@ TEST_CASE("engine parameters out of range are refused before libllama sees them"
   refused([](P& p) { p.type_k = 10000; });
 }
 
+TEST_CASE("a deterministic engine computes rows in multiples and keeps no filler") {
+  fake::reset();
+  fake::settings().eos_share = 0.0;
+  fake::settings().uniform_rows = lh::kUniformRows;
+  const auto model = toy::model();
+  lh_engine engine(*model, toy::deterministic_params(64, 11));
+  const std::string texts[] = {
+      "a", "four", "a longer prompt", std::string(40, 'x'), "b", "c", "d", "e", "f"};
+  int64_t id = 0;
+  for (const std::string& text : texts) {
+    const auto n = static_cast<int32_t>(3 + 2 * id);
+    toy::submit(engine, toy::Request(id++, toy::tokens(text), n));
+  }
+  toy::run_all(engine);
+  for (id = 0; id < 9; ++id) {
+    const auto n = static_cast<int32_t>(3 + 2 * id);
+    CHECK(engine.get(id).text == fake::answer(toy::tokens(texts[id]), n));
+    engine.release(id);
+  }
+  CHECK(fake::n_cells_left() == 0);
+  CHECK(fake::counts().n_violations == 0);
+}
+
+TEST_CASE("a deterministic engine refuses what would round by the batch's shape") {
+  fake::reset();
+  const auto model = toy::model();
+  const auto refused = [&](auto change) {
+    lh_engine_params params = toy::deterministic_params(64, 8);
+    change(params);
+    CHECK_THROWS_AS(lh_engine(*model, params), lh::Error);
+  };
+  refused([](lh_engine_params& p) { p.kv_unified = 1; });
+  refused([](lh_engine_params& p) { p.flash_attn = -1; });
+  refused([](lh_engine_params& p) { p.type_v = -1; });
+  refused([](lh_engine_params& p) { p.type_v = GGML_TYPE_F32; });
+  refused([](lh_engine_params& p) { p.n_seq_max = 9; });
+  refused([](lh_engine_params& p) { p.n_ubatch = 4; });
+  fake::settings().recurrent = true;
+  refused([](lh_engine_params&) {});
+}
+
 TEST_CASE("several threads use one engine at once") {
   Fixture f(4096, 8);
   std::atomic<int> n_right{0};

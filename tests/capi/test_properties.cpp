@@ -59,6 +59,8 @@ TEST_CASE("every prompt has one result and the engine is empty, whatever happens
     const int32_t n_slots = s.number(1, 8);
     const int32_t n_hold = s.number(0, 3);
     const int32_t n_ctx_seq = s.number(60, 150);
+    const bool deterministic = s.chance(0.3) && !fake::settings().recurrent;
+    fake::settings().uniform_rows = deterministic ? lh::kUniformRows : 1;
     const int32_t max_tokens = s.number(1, 30);
     const bool faults = s.chance(0.4);
     if (faults) {
@@ -70,8 +72,11 @@ TEST_CASE("every prompt has one result and the engine is empty, whatever happens
       };
     }
     const auto model = toy::model();
-    lh_engine engine(*model, toy::engine_params(n_ctx_seq * (n_slots + n_hold),
-                                                n_slots + n_hold, false));
+    lh_engine_params params =
+        deterministic
+            ? toy::deterministic_params(n_ctx_seq, n_slots + n_hold)
+            : toy::engine_params(n_ctx_seq * (n_slots + n_hold), n_slots + n_hold, false);
+    lh_engine engine(*model, params);
     lh::HerdSettings settings{toy::greedy(), max_tokens, n_slots, n_hold, n_ctx_seq};
     const auto prompts = s.prompts();
     lh::Herd herd(engine, prompts, lh::herd_prefixes(prompts), settings);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "batch.hpp"
 #include "engine.hpp"
 #include "fake_llama.hpp"
 #include "model.hpp"
@@ -24,6 +25,17 @@ inline lh_engine_params engine_params(int32_t n_ctx, int32_t n_seq_max, bool uni
   params.kv_unified = unified ? 1 : 0;
   params.n_batch = std::max(32, n_seq_max);
   params.n_ubatch = 32;
+  return params;
+}
+
+// Room for prompts with their answers of n_ctx_seq tokens, in n_seq sequences or more.
+inline lh_engine_params deterministic_params(int32_t n_ctx_seq, int32_t n_seq) {
+  const int32_t n_seq_max = lh::round_up(n_seq, lh::kUniformRows);
+  lh_engine_params params =
+      engine_params((n_ctx_seq + lh::kUniformRows - 1) * n_seq_max, n_seq_max, false);
+  params.deterministic = 1;
+  params.flash_attn = 1;
+  params.type_v = GGML_TYPE_BF16;
   return params;
 }
 

@@ -1,0 +1,114 @@
+"""`Context(deterministic=True)`: answers as alone, bit for bit, on both real models."""
+
+from __future__ import annotations
+
+import random
+
+import llamaherd as lh
+import pytest
+from llamaherd.plan import MAX_HOLD, UNIFORM_ROWS, Sizes, make_plan
+
+WORDS = [
+    "the",
+    "sea",
+    "bread",
+    "Paris",
+    "winter",
+    "trains",
+    "music",
+    "moon",
+    "river",
+    "stone",
+    "paper",
+    "light",
+]
+
+
+def make_prompts() -> list[str]:
+    """Of many lengths, past 512 cells, some with a long beginning in common."""
+    draw = random.Random(1)
+
+    def words(n: int) -> str:
+        return " ".join(draw.choices(WORDS, k=n))
+
+    codebook = words(90)
+    return [
+        *(f"{codebook}. Text: {words(6 + i)}. Label:" for i in range(5)),
+        *(words(n) for n in (3, 17, 40, 70, 520)),
+    ]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+def test_answers_depend_on_nothing_else(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(name)
+    prompts = make_prompts()
+    settings = {"max_tokens": 10, "ignore_eos": True}
+    with lh.Context(model, n_seq_max=1, deterministic=True) as context:
+        alone = [lh.generate(context, prompt, **settings).text for prompt in prompts]
+    for n_seq_max, n_batch in ((3, 64), (9, 512)):
+        order = random.Random(n_seq_max).sample(range(len(prompts)), len(prompts))
+        with lh.Context(
+            model, n_seq_max=n_seq_max, n_batch=n_batch, deterministic=True
+        ) as context:
+            out = lh.generate_parallel(context, [prompts[i] for i in order], **settings)
+        assert out.texts == [alone[i] for i in order]
+        assert out.stats.n_reused_tokens > 0
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"kv_layout": "unified"}, "kv_layout"),
+        ({"flash_attn": False}, "flash_attn"),
+        ({"type_v": "f16"}, "type_v"),
+        ({"n_ubatch": 12, "n_seq_max": 2}, "n_ubatch"),
+        ({"n_ubatch": 16, "n_seq_max": 16}, "n_ubatch"),
+    ],
+)
+def test_settings_that_round_by_the_shape_are_refused(
+    smollm2: lh.Model, settings: dict[str, object], named: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"deterministic=True .* {named}"):
+        lh.Context(smollm2, deterministic=True, **settings)
+
+
+@pytest.mark.model
+def test_a_gpu_build_is_warned_of(
+    smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llamaherd._native.supports_gpu", lambda: True)
+    with pytest.warns(UserWarning, match="GPU"):
+        lh.Context(smollm2, deterministic=True).close()
+
+
+@pytest.mark.model
+def test_a_prompt_fills_what_is_left_of_n_ctx(smollm2: lh.Model) -> None:
+    """Fillers need cells behind a prompt; the error counts them."""
+    with lh.Context(smollm2, n_ctx=2048, n_seq_max=8, deterministic=True) as context:
+        most = 2048 - (UNIFORM_ROWS - 1)
+        prompts = [[5] * (most - 1), [5] * most]
+        fits, fails = lh.generate_parallel(context, prompts, max_tokens=1)
+    assert fits.error is None
+    assert fails.error is not None
+    assert f"more than the {most}" in fails.error
+
+
+def test_the_plan_has_whole_groups_of_sequences() -> None:
+    for n_prompts in (1, 5, 40):
+        plan = make_plan(
+            Sizes(deterministic=True),
+            [250] * n_prompts,
+            2,
+            n_batch=512,
+            bytes_per_cell=20_000,
+            memory_bytes=8 * 10**9,
+        )
+        assert plan.n_sequences % UNIFORM_ROWS == 0
+        assert plan.n_seq_max == min(n_prompts, 32)
+        assert plan.n_hold <= MAX_HOLD
+        assert plan.n_ctx_seq == 512  # fillers want a few more than 256
+        assert plan.n_ctx == plan.n_sequences * plan.n_ctx_seq
