@@ -223,7 +223,10 @@ void lh_engine::submit(const lh_request& request) {
   }
   client.seq_id = acquire_sequence(is_prefix);
   client.order = n_submitted_++;
-  if (clients_.empty()) stats_.n_cells_max = 0;
+  const bool is_first = std::all_of(clients_.begin(), clients_.end(), [](const auto& c) {
+    return c.second.state == LH_STATE_HELD;
+  });
+  if (is_first) stats_.n_cells_max = n_cells_used_;
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
   if (prefix != nullptr) fork(slot, *prefix);
 }

@@ -387,7 +387,7 @@ typedef struct lh_stats {
 } lh_stats;
 
 /* Counts since the engine was made; a caller takes differences. n_cells_max starts anew
- * when a request is submitted to an engine that has none. */
+ * when a request is submitted to an engine that has none but held ones. */
 LH_API int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error);
 
 #ifdef __cplusplus

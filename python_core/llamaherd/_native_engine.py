@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from llamaherd.client import Request
     from llamaherd.sampling import SamplingParams
 
+_MAX_SETTINGS = 1024  # kept in native form; grammars can be large
 _MAX_EVENTS = 512  # more than libllama allows sequences
 # Fields that go over as they are.
 _PLAIN_SETTINGS = (
@@ -176,7 +177,6 @@ class NativeEngine:
 
     def reset(self) -> None:
         check(lib.lh_engine_reset(self._engine, self._error), self._error)
-        self._settings.clear()
 
     def abort(self, *, on: bool) -> None:
         lib.lh_engine_abort(self._engine, on)
@@ -198,6 +198,8 @@ class NativeEngine:
     def _sampling(self, params: SamplingParams) -> tuple[CData, list[CData]]:
         """An `lh_sampling_params` and what it points to, made once per settings."""
         if params not in self._settings:
+            if len(self._settings) == _MAX_SETTINGS:
+                self._settings.clear()
             self._settings[params] = _native_sampling(params)
         return self._settings[params]
 

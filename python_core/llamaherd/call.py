@@ -18,12 +18,14 @@ from llamaherd.stats import Progress, make_stats
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.client import Client, Request
+    from llamaherd.client import Client, Kept, Request
     from llamaherd.engine import Engine
     from llamaherd.plan import Plan
 
     # Makes ready for needs (cells of each prompt with its answer) and shared prefixes.
-    Prepare = Callable[[Sequence[int], int], tuple[Engine, Plan]]
+    Prepare = Callable[[Sequence[int], int], tuple[Engine, Plan, Kept]]
+
+_FIRST_PREFIX = 1 << 32  # ids of prefixes, which outlive calls, are above all prompts'
 
 OnError = Literal["continue", "return", "stop"]
 ON_ERROR: tuple[OnError, ...] = ("continue", "return", "stop")
@@ -102,16 +104,21 @@ class Call:
         open_ = [i for i in range(len(self._requests)) if i not in self._twin_of]
         open_ = self._reject(open_, self._n_ctx_train, "the model was trained for")
         tree = self._tree(open_)
-        engine, plan = prepare([self._need(i) for i in open_], tree.n_nodes)
+        engine, plan, kept = prepare([self._need(i) for i in open_], tree.n_nodes)
         fitting = self._reject(open_, plan.capacity, "one prompt may have (see n_ctx)")
         if len(fitting) < len(open_):
             tree = self._tree(fitting)
-        tree = tree.limited(plan.n_hold)
-        clients = make_clients(
-            [self._requests[i] for i in fitting], fitting, tree, len(self._requests)
-        )
         before = engine.counts()
-        n_fallbacks = self._run_clients(engine, plan, clients, is_cancelled)
+        n_fallbacks = 0
+        if not self._n_failed or self._on_error == "continue":
+            clients = make_clients(
+                [self._requests[i] for i in fitting],
+                fitting,
+                tree.limited(plan.n_hold),
+                max((prefix.id + 1 for prefix in kept.values()), default=_FIRST_PREFIX),
+                kept,
+            )
+            n_fallbacks = self._run_clients(engine, plan, clients, kept, is_cancelled)
         results = [self._result(i) for i in range(len(self._requests))]
         stats = make_stats(
             results,
@@ -129,11 +136,10 @@ class Call:
         engine: Engine,
         plan: Plan,
         clients: list[Client],
+        kept: Kept,
         is_cancelled: Callable[[], bool],
     ) -> int:
         """Returns the number of fallbacks."""
-        if self._n_failed and self._on_error != "continue":
-            return 0
         self._runner = runner = Runner(
             engine,
             clients,
@@ -145,6 +151,7 @@ class Call:
             is_cancelled=lambda: is_cancelled() or self._is_stopped,
             on_finish=self._finish,
             watch=self._watch,
+            kept=kept,
         )
         runner.run()
         return runner.n_fallbacks

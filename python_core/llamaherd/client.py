@@ -80,6 +80,11 @@ class Client:
         return self.request.max_tokens == 0
 
     @property
+    def key(self) -> bytes:
+        """Its tokens, to find it again by."""
+        return self.request.tokens.tobytes()
+
+    @property
     def n_tokens(self) -> int:
         """Tokens of the prompt."""
         return len(self.request.tokens)
@@ -92,8 +97,16 @@ class Client:
         return prefix
 
 
+# Prefixes that stay held between calls, by their tokens, least recently used first.
+Kept = dict[bytes, Client]
+
+
 def make_clients(
-    requests: Sequence[Request], ids: Sequence[int], tree: PrefixTree, first_prefix: int
+    requests: Sequence[Request],
+    ids: Sequence[int],
+    tree: PrefixTree,
+    first_prefix: int,
+    kept: Kept,
 ) -> list[Client]:
     """Clients for requests and for the prefixes that they share.
 
@@ -102,6 +115,8 @@ def make_clients(
         ids: Id of each of them.
         tree: The prefixes of `requests`.
         first_prefix: Id of the first prefix; the others follow.
+        kept: Prefixes that are held already. Those that the prompts start with again are
+            taken out of it and used.
 
     Returns:
         All clients in depth-first order: a prefix, then what continues it.
@@ -121,16 +136,17 @@ def make_clients(
             k = len(prefixes)
             parent = prefixes[tree.parent[k]] if tree.parent[k] >= 0 else None
             tokens = requests[tree.prompt[k]].tokens[: tree.length[k]]
-            prefixes.append(
-                Client(
-                    id=first_prefix + k,
-                    request=Request(tokens=tokens, max_tokens=0),
-                    parent=parent,
-                    place=len(clients),
-                    depth=1 if parent is None else parent.depth + 1,
-                )
+            prefix = Client(
+                id=first_prefix + k,
+                request=Request(tokens=tokens, max_tokens=0),
+                parent=parent,
+                place=len(clients),
+                depth=1 if parent is None else parent.depth + 1,
             )
-            add(prefixes[k])
+            if parent is None and (old := kept.pop(prefix.key, None)) is not None:
+                prefix.id, prefix.state = old.id, State.HELD
+            prefixes.append(prefix)
+            add(prefix)
         node = tree.node_of[i]
         parent = prefixes[node] if node >= 0 else None
         add(Client(id=ids[i], request=requests[i], parent=parent, place=len(clients)))

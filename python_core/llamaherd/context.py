@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from llama_cpp import Llama
 
+    from llamaherd.client import Kept
+
 _MAX_THREADS = 1024
 _MAX_BATCH = 1 << 16
 _FLASH_ATTN = {"auto": -1, False: 0, True: 1}
@@ -145,6 +147,7 @@ class Context:
         self._memory_bytes = machine.available_memory()
         self._engine: NativeEngine | None = None
         self._plan: Plan | None = None
+        self._kept: Kept = {}
         self._closed = False
         model.register(self)
 
@@ -158,7 +161,9 @@ class Context:
         """Whether the context was closed."""
         return self._closed
 
-    def prepare(self, needs: Sequence[int], n_prefixes: int) -> tuple[NativeEngine, Plan]:
+    def prepare(
+        self, needs: Sequence[int], n_prefixes: int
+    ) -> tuple[NativeEngine, Plan, Kept]:
         """An engine for a call, made anew only if the one that is there does not do.
 
         Only who holds `turns` may call this, and use the engine until then.
@@ -183,8 +188,9 @@ class Context:
         )
         if self._engine is None or self._plan is None or not self._plan.covers(wanted):
             self._engine = self._plan = None  # frees the memory first
+            self._kept.clear()
             self._engine, self._plan = self._make_engine(wanted)
-        return self._engine, self._plan
+        return self._engine, self._plan, self._kept
 
     def _make_engine(self, plan: Plan) -> tuple[NativeEngine, Plan]:
         available = machine.available_memory()
@@ -211,6 +217,7 @@ class Context:
             engine.abort(on=True)
         with self.turns:
             self._engine = self._plan = None
+            self._kept.clear()
 
     def __enter__(self) -> Context:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self

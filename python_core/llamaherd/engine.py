@@ -77,7 +77,7 @@ class Counts:
     """Counts since the engine was made: `lh_stats`. Calls take differences.
 
     Attributes:
-        n_cells_max: High-water mark since the engine last had no request.
+        n_cells_max: High-water mark since the engine last had none but held requests.
         n_clients: Sum over batches of the clients in the batch.
     """
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.call import Call
+    from llamaherd.client import Kept
     from llamaherd.context import Context
     from llamaherd.engine import Engine
     from llamaherd.plan import Plan
@@ -110,12 +111,14 @@ class Job:
             sys.stderr.write(f"llamaherd: {results.stats}\n")
         return results
 
-    def _prepare(self, needs: Sequence[int], n_prefixes: int) -> tuple[Engine, Plan]:
-        engine, plan = self._context.prepare(needs, n_prefixes)
+    def _prepare(
+        self, needs: Sequence[int], n_prefixes: int
+    ) -> tuple[Engine, Plan, Kept]:
+        engine, plan, kept = self._context.prepare(needs, n_prefixes)
         # In this order: a `cancel` in between has set the flag that the call looks at.
         self._engine = engine
         engine.abort(on=False)
-        return engine, plan
+        return engine, plan, kept
 
     def _must_stop(self) -> bool:
         return self._is_cancelled or self._context.closed

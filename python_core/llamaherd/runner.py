@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llamaherd.client import State
 from llamaherd.engine import Finish, Output, Status
 from llamaherd.errors import NoSpaceError
 from llamaherd.fallback import is_guilty, isolate
@@ -12,7 +13,7 @@ from llamaherd.scheduler import Kind, Limits, Scheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from llamaherd.client import Client
+    from llamaherd.client import Client, Kept
     from llamaherd.engine import Engine
     from llamaherd.scheduler import Action
 
@@ -23,12 +24,13 @@ class Runner:
     """Runs clients on an engine.
 
     Args:
-        engine: Has no requests; has none again when `run` returns or raises.
+        engine: Has no requests but those in `kept`, also when `run` returns or raises.
         clients: As for `Scheduler`.
         limits: As for `Scheduler`.
         is_cancelled: Asked between runs of steps; True ends the work.
         on_finish: Called with each prompt's id and output.
         watch: Called after each step with every prompt's id and output so far.
+        kept: As for `Scheduler`.
 
     Attributes:
         scheduler: What decides; its `stop_admitting` may be called from `on_finish`.
@@ -45,13 +47,18 @@ class Runner:
         is_cancelled: Callable[[], bool],
         on_finish: Callable[[int, Output], None],
         watch: Callable[[int, Output], None] | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self._engine = engine
-        self.scheduler = Scheduler(clients, limits)
+        self._kept: Kept = {} if kept is None else kept
+        clients = list(clients)
+        self.scheduler = Scheduler(clients, limits, self._kept)
         self._is_cancelled = is_cancelled
         self._on_finish = on_finish
         self._watch = watch
-        self._live: dict[int, Client] = {}  # what the engine knows
+        # What the engine knows.
+        self._live = {c.id: c for c in clients if c.state is State.HELD}
+        self._live |= {c.id: c for c in self._kept.values()}
         self._n_generated_before = engine.counts().n_generated
         self.n_generated = 0
         self.n_fallbacks = 0
@@ -65,10 +72,17 @@ class Runner:
                     self._apply(action)
                 is_alive = self._step()
                 if not is_alive and not actions:
-                    raise RuntimeError("clients are left that neither run nor may start")
+                    raise RuntimeError(  # noqa: TRY301
+                        "clients are left that neither run nor may start"
+                    )
             self._cancel_rest()
-        finally:
+            kept_ids = {prefix.id for prefix in self._kept.values()}
+            for id_ in self._live.keys() - kept_ids:
+                self._engine.release(id_)
+        except BaseException:
+            self._kept.clear()
             self._engine.reset()
+            raise
 
     def _step(self) -> bool:
         """Runs steps until something happens. Returns whether anything did."""

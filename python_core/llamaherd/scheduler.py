@@ -6,6 +6,9 @@ forks from it. Admission is optimistic: it looks at the cells that prompts take,
 those that answers may come to take. When cells run out after all, the newest client is
 paused and comes back, before any new one, when there is room. The oldest is never paused,
 so that there is always progress.
+
+A prefix that nobody continues any more stays held, so that the next call can start from
+it, until its place is needed. In one pool of cells it is released: they may be needed.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from llamaherd.client import Client, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from llamaherd.client import Kept
 
 HEADROOM = 16  # cells for each client's answer without which nobody new is admitted
 
@@ -67,9 +72,12 @@ class Scheduler:
         clients: Prefixes and prompts, parents before children. No prefix may be deeper
             than `limits.n_hold`.
         limits: What there is to schedule on.
+        kept: Held prefixes that none of the clients continues; kept up to date.
     """
 
-    def __init__(self, clients: Iterable[Client], limits: Limits) -> None:
+    def __init__(
+        self, clients: Iterable[Client], limits: Limits, kept: Kept | None = None
+    ) -> None:
         self._limits = limits
         self._ready: _Heap = []  # by place
         self._ready_prefixes: list[_Heap] = [[] for _ in range(limits.n_hold + 1)]
@@ -78,15 +86,21 @@ class Scheduler:
         self._running: dict[int, Client] = {}
         self._held: dict[int, Client] = {}
         self._n_slots_used = 0
-        self._n_hold_used = 0  # prefixes that run, are held or paused
+        self._kept: Kept = {} if kept is None else kept
+        self._n_hold_used = len(self._kept)  # prefixes that run, are held, kept or paused
         self._n_admitted = 0
         self._n_open = 0  # prompts that have not ended
         self._is_admitting = True
         for client in clients:
             self._n_open += not client.is_prefix
             self._max_depth = max(self._max_depth, client.depth)
-            if client.parent is None:
+            if client.parent is None and client.state is State.WAITING:
                 self._make_ready(client)
+            if client.state is State.HELD:  # since an earlier call
+                self._n_hold_used += 1
+                self._held[client.id] = client
+        for prefix in self._held.values():
+            self._make_children_ready(prefix)
 
     # ---- what is there ----
 
@@ -131,6 +145,8 @@ class Scheduler:
             if not self._fits(client, need, free):
                 break
             heappop(client_heap)
+            if client.is_prefix and self._n_hold_used == self._limits.n_hold:
+                actions.append(Action(Kind.RELEASE, self._drop_oldest()))
             self._start(client)
             actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
             actions += self._submitted(client)
@@ -205,7 +221,7 @@ class Scheduler:
         """
         if not self._is_admitting or self._n_slots_used >= self._limits.n_slots:
             return None
-        n_free = self._limits.n_hold - self._n_hold_used
+        n_free = self._limits.n_hold - self._n_hold_used + len(self._kept)
         first = max(1, self._max_depth - n_free + 1)
         heaps = [self._ready, *self._ready_prefixes[first : self._max_depth + 1]]
         for heap in heaps:
@@ -236,7 +252,7 @@ class Scheduler:
         self._n_slots_used -= not client.is_prefix
 
     def _submitted(self, client: Client) -> list[Action]:
-        """A prefix is released when the last client that continues it has forked."""
+        """What the last client that continues a prefix has forked from it means."""
         parent = client.parent
         if parent is None:
             return []
@@ -244,9 +260,19 @@ class Scheduler:
         if parent.n_unsubmitted > 0 or parent.state is not State.HELD:
             return []
         del self._held[parent.id]
+        if parent.depth == 1 and self._limits.n_cells is None:
+            self._kept[parent.key] = parent
+            return []
         parent.state = State.ENDED
         self._n_hold_used -= 1
         return [Action(Kind.RELEASE, parent)]
+
+    def _drop_oldest(self) -> Client:
+        """The kept prefix that was not used for the longest time gives its place up."""
+        prefix = self._kept.pop(next(iter(self._kept)))
+        prefix.state = State.ENDED
+        self._n_hold_used -= 1
+        return prefix
 
     def _evict(self, prefix: Client) -> None:
         """A held prefix gives its cells back and is computed again later."""

@@ -45,6 +45,24 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         yield context
 
 
+def test_the_next_call_starts_from_a_prefix_that_was_shared(
+    smollm2: lh.Model, prompts: list[str]
+) -> None:
+    rules = "Answer with one word, in English, about what the text is about. " * 8
+    labelled = [rules + prompt for prompt in prompts]
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        first, second = (
+            lh.generate_parallel(context, labelled, max_tokens=8) for _ in range(2)
+        )
+        other = lh.generate_parallel(context, prompts, max_tokens=8)
+    assert second.texts == first.texts
+    n_shared = first.stats.n_prefill_tokens - second.stats.n_prefill_tokens
+    assert n_shared > 100
+    assert second.stats.n_reused_tokens == first.stats.n_reused_tokens
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        assert lh.generate_parallel(context, prompts, max_tokens=8).texts == other.texts
+
+
 # 1, 2, 3, 7: order, any number, isolation, greedy as alone
 
 

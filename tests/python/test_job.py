@@ -9,7 +9,7 @@ import pytest
 from fake_engine import FakeEngine
 from llamaherd import ContextClosedError, Interrupted, Progress
 from llamaherd.call import Call
-from llamaherd.client import Request
+from llamaherd.client import Kept, Request
 from llamaherd.generate import _wait
 from llamaherd.job import Job
 from llamaherd.plan import Plan
@@ -45,10 +45,10 @@ class FakeContext:
         self.engine = SlowEngine(4096, 12)
         self.failure: Exception | None = None
 
-    def prepare(self, _needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan]:
+    def prepare(self, _needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan, Kept]:
         if self.failure is not None:
             raise self.failure
-        return self.engine, SIZES
+        return self.engine, SIZES, {}
 
 
 def call(n_prompts: int = 3, max_tokens: int = 5) -> Call:

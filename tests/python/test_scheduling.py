@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llamaherd import GenerationError, SamplingParams
 from llamaherd.call import Call
-from llamaherd.client import Request
+from llamaherd.client import Kept, Request
 from llamaherd.engine import Finish, Output, RunOutcome, Status
 from llamaherd.plan import MAX_HOLD, Plan
 
@@ -58,15 +58,18 @@ def run(
     engine: FakeEngine | None = None,
     *,
     is_cancelled: Callable[[], bool] = lambda: False,
+    kept: Kept | None = None,
     **options: object,
 ) -> tuple[Results, FakeEngine]:
     sizes = sizes or plan()
     pooled = sizes.kv_layout == "unified"
     engine = engine or FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=pooled)
     call = Call(requests, seed=1, n_ctx_train=100_000, **options)
-    results = call.run(lambda _needs, _n: (engine, sizes), is_cancelled)
-    assert not engine.slots
-    assert not engine.used
+    kept = {} if kept is None else kept
+    results = call.run(lambda _needs, _n: (engine, sizes, kept), is_cancelled)
+    assert set(engine.slots) == {prefix.id for prefix in kept.values()}
+    assert len(engine.slots) <= sizes.n_hold
+    assert len(engine.used) <= sum(prefix.n_tokens for prefix in kept.values())
     return results, engine
 
 
@@ -125,6 +128,56 @@ def test_every_prompt_gets_the_answer_it_would_get_alone(
         else:
             assert_right(result, asked)
     assert results.stats.n_failed == sum(r.finish_reason == "error" for r in results)
+
+
+@given(st.lists(workloads(), min_size=2, max_size=4), st.integers(1, 6))
+@settings(max_examples=100, deadline=None)
+def test_calls_after_each_other_share_what_is_kept(
+    calls: list[list[Request]], n_hold: int
+) -> None:
+    sizes = plan(4, 1000, n_hold, pooled=False)
+    engine = FakeEngine(1000 * sizes.n_sequences, sizes.n_sequences, pooled=False)
+    kept: Kept = {}
+    for requests in calls:
+        results, _ = run(requests, sizes, engine, kept=kept)
+        for asked, result in zip(requests, results, strict=True):
+            if asked.tokens and POISON not in asked.tokens:
+                assert_right(result, asked)
+
+
+def test_a_prefix_is_kept_for_the_next_call() -> None:
+    sizes = plan(n_slots=4, n_hold=2, pooled=False)
+    engine = FakeEngine(4096 * 6, 6, pooled=False)
+    kept: Kept = {}
+
+    def n_prefilled(first: int) -> int:
+        before = engine.numbers["n_prefill"]
+        prompts = [request([first] * 100 + [500 + i]) for i in range(10)]
+        run(prompts, sizes, engine, kept=kept)
+        return engine.numbers["n_prefill"] - before
+
+    assert [n_prefilled(first) for first in (1, 1, 2, 1)] == [110, 10, 110, 10]
+    # The third takes the place of the one that was not used for the longest time.
+    assert [n_prefilled(first) for first in (3, 1, 2)] == [110, 10, 110]
+
+
+def test_nothing_is_kept_in_a_pool_or_after_an_error() -> None:
+    prompts = [request([1] * 100 + [500 + i]) for i in range(10)]
+    kept: Kept = {}
+    run(prompts, plan(), kept=kept)
+    assert not kept
+    sizes = plan(pooled=False)
+    engine = FakeEngine(4096 * 12, sizes.n_sequences, pooled=False)
+    run(prompts, sizes, engine, kept=kept)
+    assert len(kept) == 1
+
+    def fails() -> bool:
+        raise RuntimeError("asked too much")
+
+    with pytest.raises(RuntimeError, match="asked too much"):
+        run(prompts, sizes, engine, kept=kept, is_cancelled=fails)
+    assert not kept
+    assert not engine.slots
 
 
 def test_perfect_sharing_of_one_prefix() -> None:
@@ -277,7 +330,7 @@ def test_an_abort_that_was_meant_for_an_earlier_call_does_no_harm() -> None:
 def test_progress_ends_complete() -> None:
     requests = [request([1]), request([1]), request([POISON]), request([])]
     call = Call(requests, seed=1, n_ctx_train=1000)
-    call.run(lambda _needs, _n: (FakeEngine(100, 20), plan()), lambda: False)
+    call.run(lambda _needs, _n: (FakeEngine(100, 20), plan(), {}), lambda: False)
     progress = call.progress
     assert (progress.n_done, progress.n_failed, progress.n_total) == (4, 2, 4)
     assert progress.n_generated_tokens > 0
