@@ -55,7 +55,7 @@ class Client:
         id: The prompt's index; prefixes are numbered after all prompts.
         request: What the engine is given.
         parent: The prefix that it continues.
-        place: Rank in the depth-first order of the prefix tree.
+        place: Rank in which it may start.
         depth: Of a prefix: number of prefixes on its path, itself included.
         waiting: Of a prefix: children that cannot start before it is held.
         n_unsubmitted: Of a prefix: children that have not been submitted.
@@ -119,7 +119,8 @@ def make_clients(
             taken out of it and used.
 
     Returns:
-        All clients in depth-first order: a prefix, then what continues it.
+        All clients, a prefix before what continues it. Of those that share nothing, the
+        one that may have the longest answer is first, so that none is left for the end.
     """
     clients: list[Client] = []
     prefixes: list[Client] = []
@@ -140,7 +141,6 @@ def make_clients(
                 id=first_prefix + k,
                 request=Request(tokens=tokens, max_tokens=0),
                 parent=parent,
-                place=len(clients),
                 depth=1 if parent is None else parent.depth + 1,
             )
             if parent is None and (old := kept.pop(prefix.key, None)) is not None:
@@ -149,5 +149,19 @@ def make_clients(
             add(prefix)
         node = tree.node_of[i]
         parent = prefixes[node] if node >= 0 else None
-        add(Client(id=ids[i], request=requests[i], parent=parent, place=len(clients)))
-    return clients
+        add(Client(id=ids[i], request=requests[i], parent=parent))
+    return _longest_first(clients)
+
+
+def _longest_first(clients: Sequence[Client]) -> list[Client]:
+    """Sets `place`. The order is depth-first still, but for that of the roots."""
+    groups: list[list[Client]] = []
+    for client in clients:
+        if client.parent is None:
+            groups.append([])
+        groups[-1].append(client)
+    groups.sort(key=lambda group: max(c.request.max_tokens for c in group), reverse=True)
+    ordered = [client for group in groups for client in group]
+    for place, client in enumerate(ordered):
+        client.place = place
+    return ordered

@@ -1,11 +1,11 @@
 """Which client runs when. Decisions only: the runner carries them out.
 
-Prompts start in depth-first order of the prefix tree, so that few prefixes are held at
-once. Each prefix is a client of its own; what continues it waits until it is held and
-forks from it. Admission is optimistic: it looks at the cells that prompts take, not at
-those that answers may come to take. When cells run out after all, the newest client is
-paused and comes back, before any new one, when there is room. The oldest is never paused,
-so that there is always progress.
+Prompts start in a depth-first order of the prefix tree, so that few prefixes are held at
+once; of what shares nothing, the longest answers come first. Each prefix is a client of
+its own; what continues it waits until it is held and forks from it. Admission is
+optimistic: it looks at the cells that prompts take, not at those that answers may come to
+take. When cells run out after all, the newest client is paused and comes back, before any
+new one, when there is room. The oldest is never paused, so that there is always progress.
 
 A prefix that nobody continues any more stays held, so that the next call can start from
 it, until its place is needed. In one pool of cells it is released: they may be needed.

@@ -180,6 +180,14 @@ def test_nothing_is_kept_in_a_pool_or_after_an_error() -> None:
     assert not engine.slots
 
 
+def test_long_answers_start_first() -> None:
+    # Two at once: in the order given the long one would run alone at the end.
+    requests = [request([i, 30], 10) for i in range(10)] + [request([30, 31], 100)]
+    assert len(answer(requests[-1])[0]) == 100
+    _, engine = run(requests, plan(n_slots=2))
+    assert engine.numbers["n_batches"] == 100
+
+
 def test_perfect_sharing_of_one_prefix() -> None:
     prefix = [1] * 400
     requests = [request([*prefix, 500 + i, i]) for i in range(50)]
