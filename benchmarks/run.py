@@ -1,55 +1,220 @@
-"""Compares llamaherd with the loop that people write today, on the same kernels.
+"""Compares llamaherd with its peers, all on the same kernels, and with the best possible.
 
-python benchmarks/run.py MODEL [--quick] [--runs N] [--threads N] [--only NAME ...]
+python benchmarks/run.py MODEL ... [--runs N] [--peer-runs N] [--only NAME ...]
+    [--engines NAME ...] [--threads N] [--session NAME] [--minutes N] [--quick]
 
-The engines take turns, each in a process of its own, so that a machine whose speed drifts
-treats them alike. Quote the ratios: seconds differ from machine to machine. Each run adds
-a line of JSON to benchmarks/results.jsonl; the table is printed.
+The engines take turns, each in a process of its own, round after round, so that a machine
+whose speed drifts treats them alike. The rates that T* is made of are measured before and
+after this project's own runs. Every measurement is a line of JSON in
+benchmarks/results/SESSION.jsonl; a session that ended early goes on from there when its
+name is given again, and `report.py` makes the tables.
+
+Engines: llamaherd; deterministic; loop (llama-cpp-python, one prompt after the other);
+server (llama-server, in the first round with each --slots, later with the best of them);
+alone and alone-deterministic (once: the reference for equal texts).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
+import time
+from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
+from statistics import mean
 
-from workloads import make_workloads
+import peers
+from shape import Shape, ideal_seconds
+from workloads import SEED, make_workloads
 
 HERE = Path(__file__).parent
-ENGINES = ("llamaherd", "loop")
+RESULTS = HERE / "results"
+OWN = ("llamaherd", "deterministic")
+ONCE = ("alone", "alone-deterministic")
+ENGINES = (*OWN, "loop", "server")
+_UBATCHES = (512, 1024)  # settings of llama-batched-bench that are tried
 
 
-def run_once(engine: str, workload: str, options: argparse.Namespace) -> dict:
-    """One run in a new process."""
-    command = [
-        sys.executable,
-        str(HERE / "worker.py"),
-        engine,
-        workload,
-        options.model,
-        str(options.threads),
-        *(["--quick"] if options.quick else []),
-    ]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout)
+class Session:
+    """Measurements by what they measure; each is written down as it is made."""
+
+    def __init__(self, path: Path, about: dict[str, object]) -> None:
+        self.path = path
+        self._about = about
+        self._records: dict[tuple[object, ...], dict] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                record = json.loads(line)
+                self._records[self._key(record)] = record
+
+    @staticmethod
+    def _key(record: dict) -> tuple[object, ...]:
+        return tuple(record[name] for name in ("model", "workload", "engine", "i_run"))
+
+    def get(self, *key: object) -> dict | None:
+        """The record of (model, workload, engine, i_run), if there is one."""
+        return self._records.get(key)
+
+    def add(self, record: dict) -> dict:
+        """Writes a record down, with what it depends on."""
+        record = self._about | record
+        self._records[self._key(record)] = record
+        self.path.parent.mkdir(exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        return record
+
+
+class Bench:
+    """Runs what is asked for and not yet there."""
+
+    def __init__(self, options: argparse.Namespace, session: Session) -> None:
+        self.options = options
+        self.session = session
+        self.end = time.monotonic() + 60 * options.minutes
+
+    def run(self) -> None:
+        """Every round, until the time is over."""
+        for i_run in range(max(self.options.runs, self.options.peer_runs)):
+            for model in self.options.models:
+                for workload in self.options.only:
+                    if time.monotonic() > self.end:
+                        print("The time is over; the session's name goes on from here.")
+                        return
+                    self._turn(model, workload, i_run)
+
+    def _turn(self, model: str, workload: str, i_run: int) -> None:
+        """One round of a workload."""
+        shape = self._shape(model, workload)
+        own = [e for e in OWN if self._wants(e, i_run)]
+        rated = "rates" in self.options.engines and own and workload != "repeat"
+        rates = [self._rates(model, workload, shape, i_run, "before")] if rated else []
+        records = [self._measure(e, model, workload, i_run) for e in own]
+        if rated:
+            rates.append(self._rates(model, workload, shape, i_run, "after"))
+        if workload != "repeat":  # is about this project alone
+            records += [
+                self._measure(e, model, workload, i_run)
+                for e in self._peers(model, workload, i_run)
+            ]
+        ideal = mean(_ideal(shape, rate) for rate in rates) if rates else None
+        print(_line(model, workload, i_run, ideal, records), flush=True)
+
+    def _wants(self, engine: str, i_run: int) -> bool:
+        n_runs = self.options.runs if engine == "llamaherd" else self.options.peer_runs
+        return engine in self.options.engines and i_run < n_runs
+
+    def _peers(self, model: str, workload: str, i_run: int) -> list[str]:
+        names = ["loop"] if self._wants("loop", i_run) else []
+        if self._wants("server", i_run):
+            names += self._servers(model, workload, i_run)
+        if i_run == 0:
+            greedy = make_workloads()[workload].temperature == 0
+            names += [e for e in ONCE if e in self.options.engines and greedy]
+        return names
+
+    def _servers(self, model: str, workload: str, i_run: int) -> list[str]:
+        # Sliding windows: the server then finds shared beginnings only with all cells.
+        swa = "-swa" if self._count(model, workload)["n_swa"] > 0 else ""
+        names = [f"server-{n}{swa}" for n in self.options.slots]
+        seconds = {}
+        for name in names:
+            record = self.session.get(Path(model).name, workload, name, 0)
+            if i_run > 0 and record:
+                seconds[name] = record["seconds"][0]
+        return [min(seconds, key=seconds.__getitem__)] if seconds else names
+
+    def _count(self, model: str, workload: str) -> dict:
+        return self._measure("count", model, workload, 0)
+
+    def _shape(self, model: str, workload: str) -> Shape:
+        return Shape(**self._count(model, workload)["shape"])
+
+    def _rates(
+        self, model: str, workload: str, shape: Shape, i_run: int, when: str
+    ) -> dict:
+        name = Path(model).name
+        known = self.session.get(name, workload, f"rates-{when}", i_run)
+        if known:
+            return known
+        # The best setting is looked for once.
+        first = self.session.get(name, workload, "rates-before", 0)
+        ubatches = (first["ubatch"],) if first else _UBATCHES
+        rates = peers.measure_rates(model, shape, self.options.threads, ubatches)
+        return self.session.add(
+            {"model": name, "workload": workload, "engine": f"rates-{when}"}
+            | {"i_run": i_run, **rates}
+        )
+
+    def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:
+        """One run in a new process, unless the session has it."""
+        name = Path(model).name
+        known = self.session.get(name, workload, engine, i_run)
+        if known:
+            return known
+        command = [
+            *(sys.executable, str(HERE / "worker.py"), engine, workload, model),
+            str(self.options.threads),
+            *(["--quick"] if self.options.quick else []),
+        ]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        return self.session.add(
+            {"model": name, "workload": workload, "engine": engine, "i_run": i_run}
+            | json.loads(done.stdout)
+        )
+
+
+def _ideal(shape: Shape, rates: dict) -> float:
+    decode = {int(size): rate for size, rate in rates["decode"].items()}
+    return ideal_seconds(shape, rates["prefill"], decode)
+
+
+def _line(
+    model: str, workload: str, i_run: int, ideal: float | None, records: list[dict]
+) -> str:
+    """For who watches: seconds of each engine, and this project's against T*."""
+    parts = [f"{model_name(model)} {workload} {i_run + 1}:"]
+    if ideal:
+        parts.append(f"T* {ideal:.2f}")
+    for record in records:
+        seconds = record["seconds"][-1]
+        share = f" ({seconds / ideal:.3f})" if ideal and record["engine"] in OWN else ""
+        parts.append(f"{record['engine']} {seconds:.2f}{share}")
+    return "  ".join(parts)
+
+
+def model_name(path: str) -> str:
+    """The first word of a model file's name."""
+    return Path(path).name.split("-")[0]
 
 
 def describe(options: argparse.Namespace) -> dict[str, object]:
     """What the figures depend on."""
     return {
-        "model": Path(options.model).name,
-        "threads": options.threads,
+        "session": options.session,
         "quick": options.quick,
+        "seed": SEED,
+        "n_threads": options.threads,
         "llamaherd": version("llamaherd"),
+        "commit": _commit(),
         "llama_cpp_python": version("llama-cpp-python"),
+        "python": platform.python_version(),
         "machine": platform.machine(),
         "processor": _processor(),
+        "n_processors": os.cpu_count(),
     }
+
+
+def _commit() -> str | None:
+    """Of the repository, with a mark if it was changed; None outside of one."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.stdout.strip() or None
 
 
 def _processor() -> str:
@@ -61,60 +226,40 @@ def _processor() -> str:
     return platform.processor()
 
 
-def row(name: str, runs: dict[str, list[dict]]) -> str:
-    """A line of the table: medians, their ratio, equal texts, memory."""
-    seconds = {e: median(sum(r["seconds"]) for r in runs[e]) for e in ENGINES}
-    rate = runs["llamaherd"][0]["n_generated"] / seconds["llamaherd"]
-    pairs = list(
-        zip(runs["llamaherd"][0]["texts"], runs["loop"][0]["texts"], strict=True)
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    every = list(make_workloads())
+    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    known = (*ENGINES, *ONCE, "rates")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    equal = sum(a == b for a, b in pairs) / len(pairs)
-    peak = {e: max(r["peak_bytes"] for r in runs[e]) / 2**20 for e in ENGINES}
-    return (
-        f"| {name} | {seconds['llamaherd']:.1f} | {seconds['loop']:.1f} "
-        f"| {seconds['loop'] / seconds['llamaherd']:.2f} | {rate:.0f} | {equal:.0%} "
-        f"| {peak['llamaherd']:.0f} / {peak['loop']:.0f} |"
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--runs", type=int, default=5, help="of llamaherd")
+    parser.add_argument("--peer-runs", type=int, help="of the others; default: --runs")
+    parser.add_argument("--only", nargs="+", choices=every, default=every)
+    parser.add_argument(
+        "--engines", nargs="+", choices=known, default=[*ENGINES, *ONCE, "rates"]
     )
-
-
-def steadiness(runs: list[dict]) -> str:
-    """Of the workload `repeat`: the tenth call against the second."""
-    seconds = [median(r["seconds"][i] for r in runs) for i in (1, -1)]
-    decoded = [runs[0]["decoded"][i] for i in (1, -1)]
-    return (
-        f"\nrepeat: the last call took {seconds[1] / seconds[0]:.2f} of the second's "
-        f"time and decoded {decoded[1]} tokens, the second {decoded[0]}."
-    )
+    parser.add_argument("--slots", nargs="+", type=int, default=[8, 16, 32])
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--session", default=now)
+    parser.add_argument("--minutes", type=float, default=1e9, help="start none later")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for CI")
+    options = parser.parse_args()
+    if options.peer_runs is None:
+        options.peer_runs = options.runs
+    return options
 
 
 def main() -> None:
-    """Runs everything and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("model")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--runs", type=int, default=None)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", nargs="*", default=None)
-    options = parser.parse_args()
-    n_runs = options.runs or (1 if options.quick else 5)
-    names = options.only or list(make_workloads(quick=options.quick))
-
+    """Runs the session."""
+    options = parse_arguments()
     about = describe(options)
     print(json.dumps(about))
-    print("| workload | s | loop s | times as fast | tokens/s | same texts | MiB |")
-    print("|---|---|---|---|---|---|---|")
-    results = HERE / "results.jsonl"
-    for name in names:
-        runs: dict[str, list[dict]] = {engine: [] for engine in ENGINES}
-        for _ in range(n_runs):
-            for engine in ENGINES:
-                run = run_once(engine, name, options)
-                runs[engine].append(run)
-                with results.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(about | run) + "\n")
-        print(row(name, runs), flush=True)
-        if name == "repeat":
-            print(steadiness(runs["llamaherd"]))
+    session = Session(RESULTS / f"{options.session}.jsonl", about)
+    Bench(options, session).run()
+    print(f"\npython benchmarks/report.py {session.path}")
 
 
 if __name__ == "__main__":

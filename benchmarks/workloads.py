@@ -1,13 +1,42 @@
-"""What the benchmark runs: kinds of work that people have, from the texts of the demo."""
+"""What the benchmark runs: kinds of work that people have, on texts in the public domain.
+
+The prompts are the same for every model. How many tokens they are is counted with the
+model's own tokenizer when the benchmark runs (`shape.py`), and stands in the results.
+"""
 
 from __future__ import annotations
 
-import csv
 import random
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-TEXTS = Path(__file__).parent.parent / "examples/data/headlines.csv"
+NOVEL = Path(__file__).parent / "data/pride_and_prejudice.txt"
+SEED = 20261121  # of the lengths, the order and the choice of texts
+
+# A sentence of 8 to 30 words. Titles (Mr., Mrs.) end none.
+_SENTENCE = re.compile(
+    r"(?:Mrs?\. )?[A-Z][^.!?\";]*(?:Mrs?\.[^.!?\";]*)*(?<!Mr)(?<!Mrs)[.!?]"
+)
+_DOCUMENT_WORDS = 240  # about 300 tokens
+_LONG_WORDS = 1180  # about 1,500 tokens
+_QUESTIONS = (
+    "Who speaks in this passage?",
+    "What is the passage about?",
+    "Where does it take place?",
+    "What do the people want?",
+    "How does the narrator judge them?",
+    "What will happen next?",
+)
+_RULES = """\
+You code sentences from a novel. Read the sentence, then answer with one word: Speech,
+Action, Description or Judgement. Speech is what a person says to another. Action is what
+a person does, or where a person goes. Description tells how people, houses or places are.
+Judgement is what the narrator, or a person, thinks of somebody's character or conduct.
+If two fit, take the one that comes first in this list. Do not explain.
+
+"""
+_LABELS = ("Speech", "Action", "Description", "Judgement")
 
 
 @dataclass(frozen=True)
@@ -23,21 +52,33 @@ class Workload:
     temperature: float = 0.0
     n_calls: int = 1
 
+    @property
+    def n_generated(self) -> int:
+        """Tokens that one call generates."""
+        return sum(self.max_tokens)
 
-def _texts() -> list[str]:
-    with TEXTS.open(newline="", encoding="utf-8") as file:
-        return [row["text"] for row in csv.DictReader(file)]
+
+def sentences() -> list[str]:
+    """Different sentences of the novel, in its order."""
+    text = " ".join(NOVEL.read_text(encoding="ascii").split())
+    found = _SENTENCE.findall(text)
+    return list(dict.fromkeys(s for s in found if 8 <= len(s.split()) <= 30))
 
 
-def _codebook(texts: list[str]) -> str:
-    """Instructions with examples, about 430 tokens."""
-    rules = (
-        "You label news texts. Read the text, then answer with one word: Sports, "
-        "Business, Science or Politics. Sports is about games and athletes, Business "
-        "about firms and markets, Science about research, Politics about power.\n\n"
+def passages(n: int, n_words: int) -> list[str]:
+    """`n` passages that start at different places, spread over the novel."""
+    words = NOVEL.read_text(encoding="ascii").split()
+    step = (len(words) - n_words) // n
+    return [" ".join(words[i * step : i * step + n_words]) for i in range(n)]
+
+
+def _codebook(examples: list[str]) -> str:
+    """Instructions with examples, about 400 tokens. Only their number matters."""
+    shown = "".join(
+        f"Sentence: {text}\nCode: {_LABELS[i % len(_LABELS)]}\n\n"
+        for i, text in enumerate(examples)
     )
-    examples = "".join(f"Text: {text}\nLabel: Science\n\n" for text in texts[:12])
-    return rules + examples
+    return _RULES + shown
 
 
 def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
@@ -46,29 +87,39 @@ def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
     Args:
         quick: A few seconds of each kind instead of the real size.
     """
-    texts = _texts()
-    draw = random.Random(20261121)  # noqa: S311 - the same texts each time, no secret
-    size = 8 if quick else 64
-    distinct = [f"{texts[i % len(texts)]} ({i})" for i in range(size)]
+    draw = random.Random(SEED)  # noqa: S311 - the same texts each time, no secret
+    texts = sentences()
+    draw.shuffle(texts)
+    n_texts, n_labels, n_documents, n_long = (8, 12, 2, 2) if quick else (64, 100, 20, 8)
+    new = 8 if quick else 64
 
-    codebook = _codebook(texts)
-    to_label = [f"{codebook}Text: {text}\nLabel:" for text in (texts * 2)[: size + 36]]
-
-    documents = [" ".join(draw.sample(texts, 10)) for _ in range(2 if quick else 20)]
-    questions = ["Who?", "What?", "When?", "Where?", "Why?", "How?"]
-    tree = [f"{text}\nQuestion: {q}\nAnswer:" for text in documents for q in questions]
+    distinct = texts[:n_texts]
+    codebook = _codebook(texts[-12:])
+    to_label = [
+        f"{codebook}Sentence: {text}\nCode:" for text in texts[64 : 64 + n_labels]
+    ]
+    tree = [
+        f"{passage}\n\nQuestion: {question}\nAnswer:"
+        for passage in passages(n_documents, _DOCUMENT_WORDS)
+        for question in _QUESTIONS
+    ]
     draw.shuffle(tree)
-
     lengths = [min(256, max(4, int(draw.paretovariate(1.0) * 12))) for _ in distinct]
+    lengths = [min(n, 24) for n in lengths] if quick else lengths
+    n_samples = 2 if quick else 8
+    samples = [text for text in distinct[:8] for _ in range(n_samples)]
+    long = [
+        f"{text}\n\nSummary:"
+        for text in passages(n_long, _DOCUMENT_WORDS if quick else _LONG_WORDS)
+    ]
     return {
-        "distinct": Workload(distinct, [64] * size),
+        "distinct": Workload(distinct, [new] * len(distinct)),
         "annotate": Workload(to_label, [8] * len(to_label)),
-        "tree": Workload(tree, [16] * len(tree)),
+        "tree": Workload(tree, [4 if quick else 16] * len(tree)),
         "mixed": Workload(distinct, lengths),
         "samples": Workload(
-            [text for text in distinct[:8] for _ in range(2 if quick else 8)],
-            [48] * (16 if quick else 64),
-            temperature=0.8,
+            samples, [8 if quick else 48] * len(samples), temperature=0.8
         ),
-        "repeat": Workload(to_label[:50], [8] * len(to_label[:50]), n_calls=10),
+        "long": Workload(long, [4 if quick else 32] * len(long)),
+        "repeat": Workload(to_label, [8] * len(to_label), n_calls=3 if quick else 10),
     }

@@ -1,0 +1,242 @@
+"""llama.cpp's own programs as peers: `llama-batched-bench` and `llama-server`.
+
+Both run with the libllama and libggml that llama-cpp-python installed, so every engine of
+the benchmark has the same kernels, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from importlib.metadata import distribution
+from pathlib import Path
+from threading import local
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shape import Shape
+    from workloads import Workload
+
+FOLDER = Path(
+    os.environ.get("LLAMAHERD_PEERS", Path(__file__).parents[1] / "build/peers/bin")
+)
+_BLOCK = 256  # libllama rounds the cells of a sequence up to multiples of it
+_START_S = 60.0  # for a server to load its model
+_ANSWER_S = 600.0
+
+
+class PeerError(RuntimeError):
+    """A peer did not do what it was asked."""
+
+
+def program(name: str) -> Path:
+    """The path of a peer, if it was built."""
+    path = FOLDER / name
+    if not path.exists():
+        raise PeerError(f"{path} is missing: run benchmarks/build_peers.sh")
+    return path
+
+
+def environment() -> dict[str, str]:
+    """With the libraries of the wheel before the peer's own."""
+    libraries = distribution("llama-cpp-python").locate_file("llama_cpp/lib")
+    return os.environ | {"LD_LIBRARY_PATH": str(libraries)}
+
+
+def _cells(n_tokens: float) -> int:
+    return -(-int(n_tokens) // _BLOCK) * _BLOCK
+
+
+# ---- llama-batched-bench --------------------------------------------------------------
+
+
+def measure_rates(
+    model: str, shape: Shape, n_threads: int, ubatches: tuple[int, ...]
+) -> dict[str, object]:
+    """Prefill and decode rates at a workload's own depth and batch sizes.
+
+    A prefill of n tokens sees on average n / 2 tokens before each, so the prefill is made
+    twice as long as the mean position of the workload's unique tokens. Short ones are run
+    side by side. Decoding starts from a prompt that is copied to every sequence.
+
+    Returns:
+        `prefill`: tokens/s, of the best of `ubatches`; `ubatch`: that one; `decode`:
+        tokens/s by batch size.
+    """
+    n_prefill = max(16, round(2 * shape.unique_depth))
+    n_side = max(1, min(round(1024 / n_prefill), shape.n_prompts))
+    prefill = {
+        n: _batched_bench(model, n_threads, n_prefill, 1, (n_side,), n)[0]["speed_pp"]
+        for n in ubatches
+    }
+    ubatch = max(prefill, key=prefill.__getitem__)
+    n_new = 12  # steps that are timed, around the middle of the mean answer
+    middle = sum(shape.lengths) / len(shape.lengths) / 2
+    depth = round(shape.prompt_length + max(0.0, middle - n_new / 2))
+    rows = _batched_bench(
+        model, n_threads, depth, n_new, _batch_sizes(shape.lengths), ubatch, shared=True
+    )
+    return {
+        "prefill": prefill[ubatch],
+        "ubatch": ubatch,
+        "decode": {row["pl"]: row["speed_tg"] for row in rows},
+    }
+
+
+def _batch_sizes(lengths: list[int]) -> tuple[int, ...]:
+    """Large ones, and small ones where answers end at different times."""
+    most = min(64, len(lengths))
+    sizes = {most, max(1, most // 2)}
+    if max(lengths) > min(lengths):
+        sizes |= {1, 4, 16}
+    return tuple(sorted(sizes))
+
+
+def _batched_bench(  # noqa: PLR0917 - the settings of the program
+    model: str,
+    n_threads: int,
+    n_prompt: int,
+    n_new: int,
+    sizes: tuple[int, ...],
+    ubatch: int,
+    *,
+    shared: bool = False,
+) -> list[dict[str, float]]:
+    cells = _cells(n_prompt + n_new + 1) * max(sizes)
+    command = [
+        *(str(program("llama-batched-bench")), "-m", model, "-fa", "on", "-no-kvu"),
+        *("-t", str(n_threads), "-tb", str(n_threads), "-c", str(cells)),
+        *("-b", "2048", "-ub", str(ubatch), "-npp", str(n_prompt), "-ntg", str(n_new)),
+        *("-npl", ",".join(map(str, sizes)), "--output-format", "jsonl"),
+        *(["-pps"] if shared else []),
+    ]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=environment()
+    )
+    rows = [json.loads(s) for s in done.stdout.splitlines() if s.startswith("{")]
+    if done.returncode or len(rows) != len(sizes):
+        raise PeerError(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+    return rows
+
+
+# ---- llama-server ---------------------------------------------------------------------
+
+
+def run_server(
+    load: Workload, longest: int, model: str, n_threads: int, n_slots: int, *, swa: bool
+) -> dict[str, object]:
+    """Runs a workload with as many clients as the server has slots, and two more.
+
+    Args:
+        load: The workload.
+        longest: Tokens of the longest prompt with its answer.
+        model: Path of the model.
+        n_threads: Threads, for prompts and answers.
+        n_slots: The server's `-np`.
+        swa: Keep all cells of layers with sliding windows (`--swa-full`), without which
+            the server computes shared beginnings of such models anew each time.
+    """
+    cells = _cells(longest + 8) * n_slots
+    settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]
+    with _server(model, n_threads, settings) as (port, process):
+        connections = local()
+
+        def answer(request: tuple[int, str, int]) -> str:
+            if not hasattr(connections, "http"):
+                connections.http = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_S)
+            return _complete(connections.http, *request, load.temperature)
+
+        requests = [
+            (i, prompt, n)
+            for i, (prompt, n) in enumerate(
+                zip(load.prompts, load.max_tokens, strict=True)
+            )
+        ]
+        with ThreadPoolExecutor(n_slots + 2) as pool:
+            answer((0, "Hello", 2))
+            start = time.perf_counter()
+            texts = list(pool.map(answer, requests))
+            seconds = time.perf_counter() - start
+        peak = _peak_bytes(process.pid)
+    return {"seconds": [seconds], "texts": texts, "peak_bytes": peak}
+
+
+def _complete(
+    http: HTTPConnection, seed: int, prompt: str, n: int, temperature: float
+) -> str:
+    body = {
+        "prompt": prompt,
+        "n_predict": n,
+        "ignore_eos": True,
+        "temperature": temperature,
+        "top_k": 40,
+        "top_p": 1.0,
+        "min_p": 0.05,
+        "seed": seed,
+    }
+    headers = {"Content-Type": "application/json"}
+    http.request("POST", "/completion", json.dumps(body), headers)
+    response = http.getresponse()
+    answer = json.loads(response.read())
+    if response.status != 200 or answer["tokens_predicted"] != n:
+        raise PeerError(f"llama-server: status {response.status}, {str(answer)[:500]}")
+    return answer["content"]
+
+
+@contextmanager
+def _server(
+    model: str, n_threads: int, settings: list[str]
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        *(str(program("llama-server")), "-m", model, "-fa", "on"),
+        *("-t", str(n_threads), "-tb", str(n_threads), *settings),
+        *("--host", "127.0.0.1", "--port", str(port), "--log-disable"),
+    ]
+    process = subprocess.Popen(command, env=environment(), stdout=sys.stderr)
+    try:
+        _wait_until_ready(port, process)
+        yield port, process
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+    limit = time.monotonic() + _START_S
+    while time.monotonic() < limit and process.poll() is None:
+        http = HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            http.request("GET", "/health")
+            if http.getresponse().status == 200:
+                return
+        except OSError:
+            pass
+        finally:
+            http.close()
+        time.sleep(0.05)
+    raise PeerError(f"llama-server did not start (exit status {process.poll()})")
+
+
+def _peak_bytes(pid: int) -> int | None:
+    """Peak resident memory of a process that runs; None where /proc is not there."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return int(lines["VmHWM"].split()[0]) * 1024

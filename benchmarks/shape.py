@@ -1,0 +1,119 @@
+"""What a workload asks of any engine: tokens that differ, where they stand, how many.
+
+From it and two measured rates follows T*, the time of a perfect scheduler whose sampling
+costs nothing; see `ideal_seconds`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A workload in tokens.
+
+    Attributes:
+        n_prompts: Prompts.
+        n_prompt_tokens: Tokens of all prompts.
+        n_unique_tokens: Nodes of the prefix tree of the prompts: what must be computed
+            if every shared beginning is computed once.
+        unique_depth: Mean position of those tokens, in tokens.
+        prompt_length: Mean length of a prompt, in tokens.
+        lengths: Tokens that each prompt generates; equal greedy prompts count once.
+    """
+
+    n_prompts: int
+    n_prompt_tokens: int
+    n_unique_tokens: int
+    unique_depth: float
+    prompt_length: float
+    lengths: list[int]
+
+
+def measure_shape(
+    prompts: Sequence[Sequence[int]], max_tokens: Sequence[int], *, greedy: bool
+) -> Shape:
+    """Counts the tokens of a workload.
+
+    Args:
+        prompts: Token ids.
+        max_tokens: Tokens that each prompt generates.
+        greedy: Equal prompts then have equal answers, which are generated once: the
+            longest of them.
+    """
+    n_unique = sum_positions = 0
+    previous: Sequence[int] = ()
+    # In sorted order a prompt shares most with the one before it.
+    for prompt in sorted(prompts):
+        common = _common_prefix(previous, prompt)
+        n_unique += len(prompt) - common
+        sum_positions += sum(range(common, len(prompt)))
+        previous = prompt
+    lengths = list(max_tokens)
+    if greedy:
+        longest: dict[tuple[int, ...], int] = {}
+        for prompt, n in zip(prompts, max_tokens, strict=True):
+            longest[tuple(prompt)] = max(n, longest.get(tuple(prompt), 0))
+        lengths = list(longest.values())
+    n_tokens = sum(map(len, prompts))
+    return Shape(
+        n_prompts=len(prompts),
+        n_prompt_tokens=n_tokens,
+        n_unique_tokens=n_unique,
+        unique_depth=sum_positions / n_unique,
+        prompt_length=n_tokens / len(prompts),
+        lengths=lengths,
+    )
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        n += 1
+    return n
+
+
+def ideal_seconds(
+    shape: Shape, prefill_rate: float, decode_rates: Mapping[int, float]
+) -> float:
+    """T*: unique prompt tokens at the prefill rate, then every answer at the best rate.
+
+    All answers start together, and at each step the batch is as large as the number of
+    answers that still want a token, so answers of different lengths end in small batches,
+    at the rates of small batches.
+
+    Args:
+        shape: The workload.
+        prefill_rate: Tokens per second, at the depth of the unique tokens.
+        decode_rates: Tokens per second by batch size, at the depth of the answers.
+    """
+    seconds = shape.n_unique_tokens / prefill_rate
+    for step in range(max(shape.lengths)):
+        live = sum(n > step for n in shape.lengths)
+        seconds += live / best_rate(live, decode_rates)
+    return seconds
+
+
+def best_rate(n_live: int, rates: Mapping[int, float]) -> float:
+    """Tokens per second with `n_live` answers waiting, in batches of the best size.
+
+    Between two measured sizes the rate is interpolated; a smaller batch that is faster
+    is used instead.
+    """
+    sizes = sorted(rates)
+    best = max((rates[size] for size in sizes if size <= n_live), default=0.0)
+    above = bisect_left(sizes, n_live)
+    if 0 < above < len(sizes):
+        low, high = sizes[above - 1], sizes[above]
+        share = (n_live - low) / (high - low)
+        best = max(best, rates[low] + share * (rates[high] - rates[low]))
+    # Below the smallest size measured: as fast per token as that one, in its favour.
+    return best or rates[sizes[0]]
