@@ -51,7 +51,7 @@ $(GEMMA3): | $(LLAMA)
 
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-r asan tsan valgrind bench
+        test-capi test-python test-r asan tsan valgrind bench bench-quick bench-report
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -91,8 +91,24 @@ valgrind: $(DEV) ## the C API's unit tests under valgrind
 	@scripts/setup_system.sh valgrind
 	@scripts/test.sh valgrind
 
-bench: setup $(SMOLLM2) ## against the llama-cpp-python loop; quote the ratios
-	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2)
+# BENCH="--runs 3 --peer-runs 2" shortens it; the same SESSION goes on where it ended.
+SESSION ?= $(shell date +%Y%m%d-%H%M%S)
+bench: setup models ## against llama-server, the loop and T*, both models: hours
+	@benchmarks/build_peers.sh
+	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2) $(GEMMA3) --session $(SESSION) $(BENCH)
+	@echo 'make bench-report SESSION=$(SESSION) puts the figures into the documents'
+
+bench-quick: setup $(SMOLLM2) ## the benchmark at a tiny size, without peers to build
+	@rm -f benchmarks/results/quick.jsonl
+	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2) --quick --session quick
+	$(PYTHON_VENV) benchmarks/summary.py benchmarks/results/quick.jsonl \
+	  --output benchmarks/results/quick.json
+	$(PYTHON_VENV) benchmarks/report.py --print --summary benchmarks/results/quick.json
+
+bench-report: $(PACKAGE) ## figures of SESSION into README.md, docs/performance.md and the plot
+	$(PYTHON_VENV) -m pip --disable-pip-version-check install -q -r benchmarks/requirements.txt
+	$(PYTHON_VENV) benchmarks/summary.py benchmarks/results/$(SESSION).jsonl
+	$(PYTHON_VENV) benchmarks/report.py --plot
 
 check: lint type versions header check-r ## linters, type checks, R CMD check: all that is no test
 
@@ -103,13 +119,13 @@ lint-python: $(DEV)
 	.venv/bin/ruff format --check .
 
 lint-sh: $(DEV)
-	.venv/bin/shellcheck --external-sources scripts/*.sh .ci/run
+	.venv/bin/shellcheck --external-sources scripts/*.sh benchmarks/*.sh .ci/run
 
 lint-c: system-dev $(DEV)
 	@scripts/lint_c.sh
 
 lint-r: system-dev $(DEV) $(R_PACKAGE)
-	.venv/bin/air format --check r_package examples
+	.venv/bin/air format --check r_package examples benchmarks
 	Rscript --vanilla scripts/lint.R
 
 type: $(DEV) $(PACKAGE) ## mypy --strict
@@ -131,7 +147,7 @@ fmt: $(DEV) ## format every source in place
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs .venv/bin/clang-format -i
-	.venv/bin/air format r_package examples
+	.venv/bin/air format r_package examples benchmarks
 
 clean: ## remove build outputs and caches; keep .venv and .rlib
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

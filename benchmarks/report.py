@@ -1,0 +1,304 @@
+"""Puts the figures of benchmarks/summary.json into the documents, and draws the plot.
+
+python benchmarks/report.py [--summary FILE] [--check | --print] [--plot]
+
+Tables stand between marker comments in README.md and docs/performance.md. `--check`
+writes nothing and ends with 1 if a document does not hold what the summary says;
+`--print` writes to the terminal alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SUMMARY = ROOT / "benchmarks/summary.json"
+PLOT = ROOT / "docs/images/performance.png"
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs/performance.md")
+ORDER = ("distinct", "annotate", "tree", "mixed", "samples", "long")
+TITLES = {"SmolLM2": "SmolLM2-135M, Q4_1", "gemma": "gemma-3-270m, Q4_K_M"}
+_MARKED = re.compile(
+    r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL
+)
+_NONE = "-"
+
+Summary = dict
+Row = dict
+
+
+def title(model: str) -> str:
+    """A model's name as the documents have it."""
+    return TITLES.get(model.split("-", maxsplit=1)[0], model)
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; the columns after the first are numbers."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def number(row: Row | None, key: str, form: str = "{:.2f}") -> str:
+    """A figure, or a dash where it was not measured."""
+    value = (row or {}).get(key)
+    return _NONE if value is None else form.format(value)
+
+
+def mebibytes(row: Row | None, key: str) -> str:
+    """A size in MiB."""
+    value = (row or {}).get(key)
+    return _NONE if value is None else f"{value / 2**20:.0f}"
+
+
+def workloads(summary: Summary, model: str) -> list[tuple[str, Row]]:
+    """Those that all engines run, in the order of the documents."""
+    found = summary["models"][model]
+    return [(name, found[name]) for name in ORDER if name in found]
+
+
+# ---- parts of the documents -----------------------------------------------------------
+
+
+def overview(summary: Summary) -> str:
+    """The README's table: time against the best possible and against the peers."""
+    rows = []
+    for model in summary["models"]:
+        for name, load in workloads(summary, model):
+            engines = load["engines"]
+            rows.append(
+                [
+                    f"{title(model)}: {name}",
+                    number(engines["llamaherd"], "to_ideal"),
+                    number(engines.get("loop"), "to_llamaherd", "{:.2f} x"),
+                    number(engines.get("server"), "to_llamaherd", "{:.2f} x"),
+                    number(engines["llamaherd"], "equal_alone", "{:.0%}"),
+                    number(engines.get("deterministic"), "equal_alone", "{:.0%}"),
+                ]
+            )
+    head = ["workload", "time / T*", "the loop", "llama-server", "same texts"]
+    return table([*head, "deterministic"], rows)
+
+
+def times(summary: Summary) -> str:
+    """What each engine took, a table for each model."""
+    parts = []
+    for model in summary["models"]:
+        rows = []
+        for name, load in workloads(summary, model):
+            engines = load["engines"]
+            own, server = engines["llamaherd"], engines.get("server")
+            setting = f" ({server['setting']})" if server else ""
+            rows.append(
+                [
+                    name,
+                    str(load["n_prompts"]),
+                    f"{load['n_prompt_tokens']:,}",
+                    f"{load['n_unique_tokens']:,}",
+                    f"{load['n_generated']:,}",
+                    number(load, "ideal_s"),
+                    number(own, "seconds"),
+                    number(own, "to_ideal"),
+                    number(own, "tokens_per_s", "{:.0f}"),
+                    number(engines.get("deterministic"), "to_llamaherd"),
+                    number(engines.get("loop"), "to_llamaherd"),
+                    number(server, "to_llamaherd") + setting,
+                ]
+            )
+        head = ["workload", "prompts", "prompt tokens", "different", "generated", "T*, s"]
+        head += ["llamaherd, s", "time / T*", "tokens/s", "deterministic", "loop"]
+        parts.append(f"**{title(model)}**\n\n{table([*head, 'llama-server'], rows)}")
+    return "\n".join(parts)
+
+
+def memory_and_texts(summary: Summary) -> str:
+    """Peak memory, and texts equal to those of the prompts alone."""
+    parts = []
+    for model in summary["models"]:
+        rows = []
+        for name, load in workloads(summary, model):
+            engines = load["engines"]
+            own, exact = engines["llamaherd"], engines.get("deterministic")
+            rows.append(
+                [
+                    name,
+                    mebibytes(own, "peak_bytes"),
+                    mebibytes(own, "kv_bytes"),
+                    mebibytes(own, "over_bytes"),
+                    mebibytes(engines.get("loop"), "peak_bytes"),
+                    mebibytes(engines.get("server"), "peak_bytes"),
+                    number(own, "equal_alone", "{:.0%}"),
+                    number(own, "equal_loop", "{:.0%}"),
+                    number(exact, "equal_alone", "{:.0%}"),
+                    number(engines.get("server"), "equal_alone", "{:.0%}"),
+                ]
+            )
+        head = ["workload", "peak, MiB", "KV", "above model + KV", "loop", "llama-server"]
+        head += ["texts as alone", "as the loop", "deterministic", "llama-server"]
+        parts.append(f"**{title(model)}**\n\n{table(head, rows)}")
+    return "\n".join(parts)
+
+
+def steadiness(summary: Summary) -> str:
+    """Repeated calls, many small calls, and R."""
+    lines = []
+    for model, loads in summary["models"].items():
+        if repeat := loads.get("repeat"):
+            first, second, last = repeat["seconds"]
+            lines.append(
+                f"- {title(model)}, `annotate` {repeat['n_calls']} times on one context: "
+                f"{first:.2f} s, then {second:.2f} s, at last {last:.2f} s "
+                f"({repeat['last_to_second']:.3f} of the second call); tokens decoded "
+                f"{', '.join(f'{n:,}' for n in repeat['decoded'])}."
+            )
+        if many := loads.get("many"):
+            (first, last), sizes = many["seconds"], many["resident_bytes"]
+            lines.append(
+                f"- {title(model)}, {many['n_calls']:,} small calls: the first tenth "
+                f"took {1000 * first:.1f} ms each, the last {1000 * last:.1f} ms; "
+                f"resident memory {sizes[0] / 2**20:.1f} MiB after the first tenth, "
+                f"{sizes[1] / 2**20:.1f} MiB at the end."
+            )
+        if bridge := loads.get("annotate", {}).get("bridge"):
+            lines.append(
+                f"- {title(model)}, `annotate` from R: {bridge['to_llamaherd']:.3f} of "
+                f"the time of Python, {bridge['outside_s']:.2f} s of it outside of "
+                f"Python; {bridge['convert_s']:.2f} s to convert 10,000 prompts and "
+                "results."
+            )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def conditions(summary: Summary) -> str:
+    """What the figures depend on."""
+    lines = []
+    for about in summary["sessions"]:
+        quick = "**a quick look, no figures to quote**, " if about["quick"] else ""
+        lines.append(
+            f"- {quick}{about['processor']}, {about['n_threads']} threads; llamaherd "
+            f"{about['llamaherd']} ({about['commit']}), llama-cpp-python "
+            f"{about['llama_cpp_python']}, Python {about['python']}; "
+            f"seed {about['seed']}."
+        )
+    runs = {
+        row["n_runs"]
+        for model in summary["models"]
+        for _, load in workloads(summary, model)
+        for name, row in load["engines"].items()
+        if name == "llamaherd"
+    }
+    if runs:
+        counts = " or ".join(map(str, sorted(runs)))
+        lines.append(f"- Medians of {counts} runs; peers may have fewer.")
+    return "".join(f"{line}\n" for line in lines)
+
+
+PARTS = {
+    "overview": overview,
+    "times": times,
+    "memory": memory_and_texts,
+    "steadiness": steadiness,
+    "conditions": conditions,
+}
+
+
+def fill(text: str, summary: Summary) -> str:
+    """A document with the figures between its markers."""
+    return _MARKED.sub(lambda m: m[1] + PARTS[m[2]](summary) + m[3], text)
+
+
+# ---- the plot -------------------------------------------------------------------------
+
+
+def draw(summary: Summary, path: Path) -> None:
+    """Dots on a line for each workload: how often T* each engine takes."""
+    import matplotlib as mpl  # noqa: PLC0415 - the tables do without it
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    # Colours that colour-blind people can tell apart, and shapes for grey print.
+    styles = {
+        "server": ("llama-server, best -np", "s", "#E69F00"),
+        "loop": ("llama-cpp-python, one by one", "^", "#56B4E9"),
+        "deterministic": ("llamaherd, deterministic", "D", "#009E73"),
+        "llamaherd": ("llamaherd", "o", "#D55E00"),
+    }
+    models = list(summary["models"])
+    figure, axes = plt.subplots(
+        1, len(models), figsize=(4.6 * len(models), 3.3), sharey=True, squeeze=False
+    )
+    for axis, model in zip(axes[0], models, strict=True):
+        loads = workloads(summary, model)
+        for name, (label, marker, colour) in styles.items():
+            points = [
+                (load["engines"][name]["to_ideal"], place)
+                for place, (_, load) in enumerate(loads)
+                if "to_ideal" in load["engines"].get(name, {})
+            ]
+            if points:
+                axis.scatter(
+                    *zip(*points, strict=True),
+                    s=42,
+                    c=colour,
+                    marker=marker,
+                    label=label,
+                    zorder=2,
+                )
+        axis.axvline(1, color="black", linewidth=1, zorder=1)
+        axis.set_xscale("log", base=2)
+        axis.set_xlim(0.8, 10)
+        axis.set_ylim(len(loads) - 0.5, -0.5)
+        axis.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+        axis.minorticks_off()
+        axis.set_yticks(range(len(loads)), [name for name, _ in loads])
+        axis.set_title(title(model), loc="left", fontsize=10)
+        axis.set_xlabel("time / T* (1: as fast as the machine allows)", fontsize=9)
+        axis.grid(visible=True, axis="both", color="#e6e6e6", linewidth=0.7)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right", "left"]].set_visible(False)
+        axis.tick_params(length=0)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(
+        handles[::-1],
+        labels[::-1],
+        loc="lower center",
+        ncols=4,
+        frameon=False,
+        fontsize=9,
+    )
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=160, metadata={"Software": None})
+
+
+def main() -> None:
+    """Writes, or checks, the documents."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--summary", type=Path, default=SUMMARY)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--print", action="store_true")
+    parser.add_argument("--plot", action="store_true", help=f"draw {PLOT.name} as well")
+    options = parser.parse_args()
+    summary = json.loads(options.summary.read_text(encoding="utf-8"))
+    if options.print:
+        print("\n".join(part(summary) for part in PARTS.values()))
+        return
+    stale = []
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        filled = fill(text, summary)
+        if filled != text:
+            stale.append(path.name)
+            if not options.check:
+                path.write_text(filled, encoding="utf-8")
+    if options.plot and not options.check:
+        draw(summary, PLOT)
+    if options.check and stale:
+        sys.exit(f"not what {options.summary.name} says: {', '.join(stale)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Condenses sessions of the benchmark into benchmarks/summary.json.
+
+python benchmarks/summary.py SESSION.jsonl ... [--output FILE]
+
+Ratios are taken within a round, then the median over the rounds, because a machine's
+speed drifts less within a round than between rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, median
+
+from shape import Shape, ideal_seconds
+
+SUMMARY = Path(__file__).parent / "summary.json"
+OWN = ("llamaherd", "deterministic")
+ABOUT = (
+    *("session", "quick", "seed", "n_threads", "llamaherd", "commit"),
+    *("llama_cpp_python", "python", "machine", "processor", "n_processors"),
+)
+
+Record = dict
+Runs = dict[int, Record]  # by round
+Engines = dict[str, Runs]
+
+
+def read(paths: list[Path]) -> list[Record]:
+    """Records of all sessions; a later one replaces an earlier one of the same key."""
+    records = {}
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            key = tuple(record[k] for k in ("model", "workload", "engine", "i_run"))
+            records[key] = record
+    return list(records.values())
+
+
+def summarise(records: list[Record]) -> dict[str, object]:
+    """What the tables and the plot show."""
+    grouped: dict[str, dict[str, Engines]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(dict))
+    )
+    for record in records:
+        engines = grouped[record["model"]][record["workload"]]
+        engines[record["engine"]][record["i_run"]] = record
+    about = {
+        record["session"]: {name: record.get(name) for name in ABOUT}
+        for record in records
+    }
+    return {
+        "sessions": list(about.values()),
+        "models": {
+            model: {
+                name: summary
+                for name, engines in workloads.items()
+                if (summary := _workload(name, engines))
+            }
+            for model, workloads in grouped.items()
+        },
+    }
+
+
+def _workload(name: str, engines: Engines) -> dict[str, object] | None:
+    """One workload of one model; None if this project did not run it."""
+    if "llamaherd" not in engines:
+        return None
+    if name == "repeat":
+        return _repeat(engines["llamaherd"])
+    if name == "many":
+        return _many(engines["llamaherd"][0])
+    return _compare(engines)
+
+
+def _compare(engines: Engines) -> dict[str, object]:
+    """A workload that all engines run."""
+    shape = Shape(**engines["count"][0]["shape"])
+    ideals = _ideals(shape, engines)
+    server = _best_server(engines)
+    keys = {name: name for name in (*OWN, "loop")} | {"server": server}
+    rows = {
+        name: _engine(name, key, engines, ideals)
+        for name, key in keys.items()
+        if key in engines
+    }
+    if server:
+        rows["server"]["setting"] = server.removeprefix("server-")
+    summary: dict[str, object] = {
+        "n_prompts": shape.n_prompts,
+        "n_prompt_tokens": shape.n_prompt_tokens,
+        "n_unique_tokens": shape.n_unique_tokens,
+        "n_generated": sum(shape.lengths),
+        "ideal_s": round(median(ideals.values()), 3) if ideals else None,
+        "engines": rows,
+    }
+    if "r" in engines:
+        summary["bridge"] = _bridge(engines)
+    return summary
+
+
+def _ideals(shape: Shape, engines: Engines) -> dict[int, float]:
+    """T* of each round, from the rates before and after this project's runs."""
+    seconds = defaultdict(list)
+    for when in ("before", "after"):
+        for i_run, rates in engines.get(f"rates-{when}", {}).items():
+            decode = {int(size): rate for size, rate in rates["decode"].items()}
+            seconds[i_run].append(ideal_seconds(shape, rates["prefill"], decode))
+    return {i_run: mean(both) for i_run, both in seconds.items()}
+
+
+def _best_server(engines: Engines) -> str | None:
+    """The setting of llama-server with the shortest time in any round."""
+    servers = {
+        name: min(record["seconds"][0] for record in runs.values())
+        for name, runs in engines.items()
+        if name.startswith("server-")
+    }
+    return min(servers, key=servers.__getitem__) if servers else None
+
+
+def _engine(
+    name: str, key: str, engines: Engines, ideals: dict[int, float]
+) -> dict[str, object]:
+    """One engine in one workload."""
+    runs = engines[key]
+    count = engines["count"][0]
+    seconds = {i: record["seconds"][0] for i, record in runs.items()}
+    n_generated = sum(count["shape"]["lengths"])
+    last = runs[max(runs)]
+    row: dict[str, object] = {
+        "n_runs": len(runs),
+        "seconds": round(median(seconds.values()), 3),
+        "tokens_per_s": round(n_generated / median(seconds.values()), 1),
+    }
+    if ratio := _ratio(seconds, ideals):
+        row["to_ideal"] = ratio
+    own = {i: record["seconds"][0] for i, record in engines["llamaherd"].items()}
+    if name != "llamaherd" and (ratio := _ratio(seconds, own)):
+        row["to_llamaherd"] = ratio
+    if peaks := [r["peak_bytes"] for r in runs.values() if r.get("peak_bytes")]:
+        row["peak_bytes"] = max(peaks)
+        if last.get("kv_bytes"):
+            row["kv_bytes"] = last["kv_bytes"]
+            row["over_bytes"] = max(peaks) - last["model_bytes"] - last["kv_bytes"]
+    # A text that is sampled has no other one to be equal to.
+    if "alone" in engines:
+        alone = "alone-deterministic" if name == "deterministic" else "alone"
+        row |= _equal("alone", last, engines.get(alone))
+        row |= _equal("loop", last, engines.get("loop") if name in OWN else None)
+    return row
+
+
+def _ratio(seconds: dict[int, float], others: dict[int, float]) -> float | None:
+    """The median over the rounds that have both."""
+    both = seconds.keys() & others.keys()
+    return round(median(seconds[i] / others[i] for i in both), 4) if both else None
+
+
+def _equal(name: str, record: Record, references: Runs | None) -> dict[str, float]:
+    """The share of texts that are equal, of those that the reference has."""
+    if not references:
+        return {}
+    reference = references[max(references)]["texts"]
+    pairs = zip(record["texts"], reference, strict=True)
+    equal = [a == b for a, b in pairs if b is not None]
+    return {f"equal_{name}": round(sum(equal) / len(equal), 4)}
+
+
+def _bridge(engines: Engines) -> dict[str, object]:
+    """What R adds to a call."""
+    runs = engines["r"]
+    own = {i: record["seconds"][0] for i, record in engines["llamaherd"].items()}
+    through_r = {i: record["seconds"][0] for i, record in runs.items()}
+    return {
+        "n_runs": len(runs),
+        "seconds": round(median(through_r.values()), 3),
+        "to_llamaherd": _ratio(through_r, own),
+        "outside_s": round(median(r["bridge_s"] for r in runs.values()), 4),
+        "convert_s": round(median(r["convert_s"] for r in runs.values()), 3),
+    }
+
+
+def _repeat(runs: Runs) -> dict[str, object]:
+    """The first, the second and the last call on a context."""
+    calls = [0, 1, -1]
+    return {
+        "n_runs": len(runs),
+        "n_calls": len(runs[0]["seconds"]),
+        "seconds": [
+            round(median(r["seconds"][i] for r in runs.values()), 3) for i in calls
+        ],
+        "decoded": [runs[0]["decoded"][i] for i in calls],
+        "last_to_second": round(
+            median(r["seconds"][-1] / r["seconds"][1] for r in runs.values()), 4
+        ),
+    }
+
+
+def _many(record: Record) -> dict[str, object]:
+    """The first tenth of many small calls against the last."""
+    seconds, resident = record["seconds"], record["resident_bytes"]
+    tenth = len(seconds) // 10
+    return {
+        "n_calls": len(seconds),
+        "seconds": [
+            round(median(seconds[:tenth]), 5),
+            round(median(seconds[-tenth:]), 5),
+        ],
+        "resident_bytes": [resident[tenth - 1], resident[-1]],
+    }
+
+
+def main() -> None:
+    """Writes the summary."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("sessions", nargs="+", type=Path)
+    parser.add_argument("--output", type=Path, default=SUMMARY)
+    options = parser.parse_args()
+    summary = summarise(read(options.sessions))
+    options.output.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""What the benchmark computes from its measurements, and that the documents hold it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    names = ("shape", "summary", "report", "workloads")
+    return SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+
+
+def test_a_shape_counts_every_shared_beginning_once(bench: SimpleNamespace) -> None:
+    prompts = [[1, 2, 3], [1, 2, 4, 5], [9], [1, 2, 3]]
+    shape = bench.shape.measure_shape(prompts, [4, 5, 6, 7], greedy=True)
+    assert shape.n_prompt_tokens == 11
+    assert shape.n_unique_tokens == 6  # 1 2 3, 4 5, 9
+    assert shape.unique_depth == (0 + 1 + 2 + 2 + 3 + 0) / 6
+    assert sorted(shape.lengths) == [5, 6, 7]  # equal greedy prompts: the longer answer
+    sampled = bench.shape.measure_shape(prompts, [4, 5, 6, 7], greedy=False)
+    assert sampled.lengths == [4, 5, 6, 7]
+
+
+def test_a_prompt_that_begins_another_adds_nothing(bench: SimpleNamespace) -> None:
+    shape = bench.shape.measure_shape([[1, 2], [1, 2, 3], [1]], [1, 1, 1], greedy=True)
+    assert shape.n_unique_tokens == 3
+
+
+def test_the_best_rate_interpolates_and_prefers_faster_small_batches(
+    bench: SimpleNamespace,
+) -> None:
+    rates = {1: 10.0, 4: 40.0, 8: 30.0}
+    best = bench.shape.best_rate
+    assert best(1, rates) == 10
+    assert best(2, rates) == 20
+    assert best(8, rates) == 40
+    assert best(100, rates) == 40
+    assert best(1, {4: 40.0}) == 40  # in favour of the ideal
+
+
+def test_the_ideal_time_follows_the_live_answers(bench: SimpleNamespace) -> None:
+    shape = bench.shape.measure_shape([[1], [2]], [3, 1], greedy=True)
+    seconds = bench.shape.ideal_seconds(shape, 4.0, {1: 10.0, 2: 20.0})
+    # Two prompt tokens at 4/s; a step of two, then two steps of one.
+    assert seconds == pytest.approx(2 / 4 + 2 / 20 + 2 * (1 / 10))
+
+
+def test_workloads_are_of_the_sizes_that_the_documents_say(
+    bench: SimpleNamespace,
+) -> None:
+    loads = bench.workloads.make_workloads()
+    sizes = {name: len(load.prompts) for name, load in loads.items()}
+    assert sizes.items() >= {
+        ("distinct", 64),
+        ("annotate", 100),
+        ("tree", 120),
+        ("mixed", 64),
+        ("samples", 64),
+        ("long", 8),
+    }
+    for name in ("distinct", "annotate", "tree", "long"):
+        assert len(set(loads[name].prompts)) == sizes[name]
+    assert len(set(loads["samples"].prompts)) == 8
+    assert min(loads["mixed"].max_tokens) >= 4
+    assert max(loads["mixed"].max_tokens) == 256
+    assert loads == bench.workloads.make_workloads()
+
+
+def session(summary_about: tuple[str, ...]) -> list[dict]:
+    """Records of one workload: two rounds of this project, one of the others."""
+    about: dict[str, object] = dict.fromkeys(summary_about, "")
+    about |= {"session": "s", "quick": False, "model": "SmolLM2-x.gguf", "i_run": 0}
+    about |= {"workload": "distinct", "model_bytes": 100 * 2**20}
+    shape = {
+        "n_prompts": 2,
+        "n_prompt_tokens": 4,
+        "n_unique_tokens": 4,
+        "unique_depth": 0.5,
+        "prompt_length": 2.0,
+        "lengths": [2, 2],
+    }
+    rates = {"prefill": 4.0, "decode": {"2": 8.0}}  # T* is 1.5 s
+    own = {"engine": "llamaherd", "peak_bytes": 160 * 2**20, "kv_bytes": 20 * 2**20}
+    peer = {"peak_bytes": 2**30, "texts": ["a", "x"]}
+    records = [
+        {"engine": "count", "shape": shape},
+        {"engine": "rates-before", **rates},
+        {"engine": "rates-after", **rates},
+        {**own, "seconds": [2.0], "texts": ["a", "b"]},
+        {**own, "seconds": [9.0], "texts": ["a", "b"], "i_run": 1},
+        {"engine": "server-8", "seconds": [7.0], **peer},
+        {"engine": "server-16", "seconds": [4.0], **peer},
+        {"engine": "alone", "seconds": [5.0], "texts": [None, "b"]},
+    ]
+    return [about | record for record in records]
+
+
+def test_a_summary_compares_within_rounds(bench: SimpleNamespace) -> None:
+    summary = bench.summary.summarise(session(bench.summary.ABOUT))
+    load = summary["models"]["SmolLM2-x.gguf"]["distinct"]
+    assert load["ideal_s"] == 1.5
+    own, server = load["engines"]["llamaherd"], load["engines"]["server"]
+    assert own["seconds"] == 5.5
+    assert own["to_ideal"] == pytest.approx(2 / 1.5, abs=1e-4)  # round 2 has no rates
+    assert own["over_bytes"] == 40 * 2**20
+    assert own["equal_alone"] == 1.0  # of the prompts that were computed alone
+    assert server["setting"] == "16"
+    assert server["to_llamaherd"] == 2.0
+    assert server["equal_alone"] == 0.0
+    assert "loop" not in load["engines"]
+
+
+def test_a_document_gets_its_figures_between_the_markers(bench: SimpleNamespace) -> None:
+    summary = bench.summary.summarise(session(bench.summary.ABOUT))
+    text = "before\n<!-- figures: overview -->\nold\n<!-- end of figures -->\nafter\n"
+    filled = bench.report.fill(text, summary)
+    assert filled.startswith("before\n<!-- figures: overview -->\n| workload |")
+    assert "| SmolLM2-135M, Q4_1: distinct | 1.33 | - | 2.00 x | 100% | - |" in filled
+    assert filled.endswith("|\n<!-- end of figures -->\nafter\n")
+    assert bench.report.fill(filled, summary) == filled
+
+
+def test_every_part_of_the_documents_can_be_rendered(bench: SimpleNamespace) -> None:
+    summary = bench.summary.summarise(session(bench.summary.ABOUT))
+    markers = [
+        name
+        for path in bench.report.DOCUMENTS
+        for _, name, _ in bench.report._MARKED.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert sorted(markers) == sorted(bench.report.PARTS)
+    for part in bench.report.PARTS.values():
+        assert "None" not in part(summary)
+
+
+def test_the_documents_hold_what_the_summary_says(bench: SimpleNamespace) -> None:
+    summary = json.loads(bench.report.SUMMARY.read_text(encoding="utf-8"))
+    for path in bench.report.DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        assert bench.report.fill(text, summary) == text
