@@ -1,29 +1,37 @@
 #!/usr/bin/env bash
-# Builds llama.cpp's llama-server and llama-batched-bench for the benchmark, from the source
-# in the sdist of the llama-cpp-python that is pinned, into build/peers/bin. The benchmark
-# runs them with the libllama and libggml that llama-cpp-python installed (peers.py).
+# Builds llama-server and llama-batched-bench into build/peers, from the llama.cpp source
+# inside the source distribution of the llama-cpp-python that this project uses. The
+# benchmark runs them with the libllama and libggml of that package (LD_LIBRARY_PATH), so
+# that only the programs themselves come from here. 3 to 6 minutes on two cores, once.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../scripts/common.sh"
 
-LLAMA_PIN=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
-PEERS=$PWD/build/peers
-PATH=$PWD/.venv/bin:$PATH
+FOLDER=build/peers
+PROGRAMS=(llama-server llama-batched-bench)
+VERSION=$("$VENV_PYTHON" -c \
+  'import importlib.metadata as m; print(m.version("llama-cpp-python"))')
+STAMP=$FOLDER/.llama-cpp-python-$VERSION
 
 fetch() {
-  "$VENV_PYTHON" -m pip --disable-pip-version-check download --no-binary :all: --no-deps \
-    --no-build-isolation --dest "$PEERS/sdist" "$LLAMA_PIN"
-  mkdir -p "$PEERS/source"
-  tar -xzf "$PEERS"/sdist/llama_cpp_python-*.tar.gz -C "$PEERS/source" --strip-components=1
+  rm -rf "$FOLDER/source"
+  mkdir -p "$FOLDER/source"
+  # pip asks the build backend for metadata; the environment's own one answers.
+  "$VENV_PYTHON" -m pip --disable-pip-version-check download --no-deps --no-binary :all: \
+    --no-build-isolation --dest "$FOLDER" "llama-cpp-python==$VERSION"
+  tar -xzf "$FOLDER/llama_cpp_python-$VERSION.tar.gz" -C "$FOLDER/source" --strip-components=1
 }
 
-configure() {
-  cmake -S "$PEERS/source/vendor/llama.cpp" -B "$PEERS" -G Ninja \
-    -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
+build() {
+  .venv/bin/cmake -G Ninja -S "$FOLDER/source/vendor/llama.cpp" -B "$FOLDER" \
+    -DCMAKE_MAKE_PROGRAM="$PWD/.venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release \
+    -DBUILD_SHARED_LIBS=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
     -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_UI=OFF
+  .venv/bin/cmake --build "$FOLDER" --target "${PROGRAMS[@]}"
 }
 
-say "fetching the source of $LLAMA_PIN"
+[[ -e $STAMP ]] && exit
+say "fetching llama.cpp's source (llama-cpp-python $VERSION)"
 logged peers-fetch fetch
-say 'compiling llama-server and llama-batched-bench (3 to 6 minutes on 2 cores, once)'
-logged peers-configure configure
-logged peers-build cmake --build "$PEERS" --target llama-server llama-batched-bench
+say "building ${PROGRAMS[*]} (3 to 6 minutes on 2 cores, once)"
+logged peers-build build
+touch "$STAMP"

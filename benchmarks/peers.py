@@ -132,15 +132,15 @@ def _batched_bench(  # noqa: PLR0917 - the settings of the program
 
 
 def run_server(
-    load: Workload, longest: int, model: str, n_threads: int, n_slots: int, *, swa: bool
+    load: Workload, model: str, n_threads: int, longest: int, n_slots: int, *, swa: bool
 ) -> dict[str, object]:
     """Runs a workload with as many clients as the server has slots, and two more.
 
     Args:
         load: The workload.
-        longest: Tokens of the longest prompt with its answer.
         model: Path of the model.
         n_threads: Threads, for prompts and answers.
+        longest: Tokens of the longest prompt with its answer.
         n_slots: The server's `-np`.
         swa: Keep all cells of layers with sliding windows (`--swa-full`), without which
             the server computes shared beginnings of such models anew each time.

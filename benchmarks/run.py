@@ -9,9 +9,10 @@ after this project's own runs. Every measurement is a line of JSON in
 benchmarks/results/SESSION.jsonl; a session that ended early goes on from there when its
 name is given again, and `report.py` makes the tables.
 
-Engines: llamaherd; deterministic; loop (llama-cpp-python, one prompt after the other);
-server (llama-server, in the first round with each --slots, later with the best of them);
-alone and alone-deterministic (once: the reference for equal texts).
+Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
+prompt after the other); server (llama-server, in the first round with each of --slots,
+later with the best of them); alone and alone-deterministic (once: what equal texts are
+equal to); rates (of llama-batched-bench, for T*).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import sys
 import time
 from datetime import datetime, timezone
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from statistics import mean
 
@@ -34,7 +36,9 @@ from workloads import SEED, make_workloads
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-OWN = ("llamaherd", "deterministic")
+OWN = ("llamaherd", "deterministic", "r")
+BRIDGED = ("annotate",)  # workloads that R runs as well
+GROWTH = ("repeat", "many")  # about this project alone: does it grow over many calls?
 ONCE = ("alone", "alone-deterministic")
 ENGINES = (*OWN, "loop", "server")
 _UBATCHES = (512, 1024)  # settings of llama-batched-bench that are tried
@@ -70,6 +74,10 @@ class Session:
         return record
 
 
+class TimeIsOverError(Exception):
+    """No further measurement may start."""
+
+
 class Bench:
     """Runs what is asked for and not yet there."""
 
@@ -77,41 +85,57 @@ class Bench:
         self.options = options
         self.session = session
         self.end = time.monotonic() + 60 * options.minutes
+        self.failed = False
 
     def run(self) -> None:
         """Every round, until the time is over."""
-        for i_run in range(max(self.options.runs, self.options.peer_runs)):
-            for model in self.options.models:
-                for workload in self.options.only:
-                    if time.monotonic() > self.end:
-                        print("The time is over; the session's name goes on from here.")
-                        return
-                    self._turn(model, workload, i_run)
+        turns = product(
+            range(max(self.options.runs, self.options.peer_runs)),
+            self.options.models,
+            self.options.only,
+        )
+        for i_run, model, workload in turns:
+            try:
+                self._turn(model, workload, i_run)
+            except TimeIsOverError as error:
+                print(error)
+                return
+            except (subprocess.CalledProcessError, peers.PeerError) as error:
+                # The others can be measured; this one is tried again next time.
+                print(f"{model_name(model)} {workload}: FAILED: {error}", flush=True)
+                self.failed = True
 
     def _turn(self, model: str, workload: str, i_run: int) -> None:
         """One round of a workload."""
         shape = self._shape(model, workload)
-        own = [e for e in OWN if self._wants(e, i_run)]
-        rated = "rates" in self.options.engines and own and workload != "repeat"
+        growth = workload in GROWTH
+        own = [e for e in OWN if self._wants(e, workload, i_run)]
+        rated = "rates" in self.options.engines and own and not growth
         rates = [self._rates(model, workload, shape, i_run, "before")] if rated else []
         records = [self._measure(e, model, workload, i_run) for e in own]
         if rated:
             rates.append(self._rates(model, workload, shape, i_run, "after"))
-        if workload != "repeat":  # is about this project alone
+        if not growth:
             records += [
                 self._measure(e, model, workload, i_run)
                 for e in self._peers(model, workload, i_run)
             ]
+        if not records:
+            return
         ideal = mean(_ideal(shape, rate) for rate in rates) if rates else None
         print(_line(model, workload, i_run, ideal, records), flush=True)
 
-    def _wants(self, engine: str, i_run: int) -> bool:
+    def _wants(self, engine: str, workload: str, i_run: int) -> bool:
         n_runs = self.options.runs if engine == "llamaherd" else self.options.peer_runs
+        if workload in GROWTH:
+            n_runs = self.options.peer_runs if engine == "llamaherd" else 0
+        if engine == "r" and workload not in BRIDGED:
+            n_runs = 0
         return engine in self.options.engines and i_run < n_runs
 
     def _peers(self, model: str, workload: str, i_run: int) -> list[str]:
-        names = ["loop"] if self._wants("loop", i_run) else []
-        if self._wants("server", i_run):
+        names = ["loop"] if self._wants("loop", workload, i_run) else []
+        if self._wants("server", workload, i_run):
             names += self._servers(model, workload, i_run)
         if i_run == 0:
             greedy = make_workloads()[workload].temperature == 0
@@ -142,6 +166,7 @@ class Bench:
         known = self.session.get(name, workload, f"rates-{when}", i_run)
         if known:
             return known
+        self._check_time()
         # The best setting is looked for once.
         first = self.session.get(name, workload, "rates-before", 0)
         ubatches = (first["ubatch"],) if first else _UBATCHES
@@ -151,17 +176,27 @@ class Bench:
             | {"i_run": i_run, **rates}
         )
 
+    def _check_time(self) -> None:
+        if time.monotonic() > self.end:
+            name = self.options.session
+            raise TimeIsOverError(
+                f"The time is over; --session {name} goes on from here."
+            )
+
     def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:
         """One run in a new process, unless the session has it."""
         name = Path(model).name
         known = self.session.get(name, workload, engine, i_run)
         if known:
             return known
+        self._check_time()
         command = [
             *(sys.executable, str(HERE / "worker.py"), engine, workload, model),
             str(self.options.threads),
             *(["--quick"] if self.options.quick else []),
         ]
+        if engine.startswith("server"):
+            command += ["--cells", str(self._count(model, workload)["most_cells"])]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         return self.session.add(
             {"model": name, "workload": workload, "engine": engine, "i_run": i_run}
@@ -183,7 +218,7 @@ def _line(
         parts.append(f"T* {ideal:.2f}")
     for record in records:
         seconds = record["seconds"][-1]
-        share = f" ({seconds / ideal:.3f})" if ideal and record["engine"] in OWN else ""
+        share = f" ({seconds / ideal:.3f})" if ideal else ""
         parts.append(f"{record['engine']} {seconds:.2f}{share}")
     return "  ".join(parts)
 
@@ -235,32 +270,38 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--runs", type=int, default=5, help="of llamaherd")
+    parser.add_argument("--runs", type=int, help="of llamaherd; default: 5")
     parser.add_argument("--peer-runs", type=int, help="of the others; default: --runs")
     parser.add_argument("--only", nargs="+", choices=every, default=every)
     parser.add_argument(
-        "--engines", nargs="+", choices=known, default=[*ENGINES, *ONCE, "rates"]
+        "--engines", nargs="+", choices=known, help="default: all that there are"
     )
     parser.add_argument("--slots", nargs="+", type=int, default=[8, 16, 32])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--session", default=now)
     parser.add_argument("--minutes", type=float, default=1e9, help="start none later")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, for CI")
+    parser.add_argument("--quick", action="store_true", help="tiny, without peers")
     options = parser.parse_args()
+    options.runs = options.runs or (1 if options.quick else 5)
+    if options.engines is None:
+        quick = ("llamaherd", "loop")
+        options.engines = quick if options.quick else known
     if options.peer_runs is None:
         options.peer_runs = options.runs
     return options
 
 
-def main() -> None:
+def main() -> int:
     """Runs the session."""
     options = parse_arguments()
     about = describe(options)
     print(json.dumps(about))
     session = Session(RESULTS / f"{options.session}.jsonl", about)
-    Bench(options, session).run()
-    print(f"\npython benchmarks/report.py {session.path}")
+    bench = Bench(options, session)
+    bench.run()
+    print(f"\n{session.path}")
+    return int(bench.failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

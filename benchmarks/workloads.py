@@ -45,17 +45,21 @@ class Workload:
 
     Attributes:
         n_calls: How often the same call is made on one context.
+        n_each: Prompts of each call, which then takes the next ones; 0: all.
     """
 
     prompts: list[str]
     max_tokens: list[int]
     temperature: float = 0.0
     n_calls: int = 1
+    n_each: int = 0
 
-    @property
-    def n_generated(self) -> int:
-        """Tokens that one call generates."""
-        return sum(self.max_tokens)
+    def call(self, i_call: int) -> slice:
+        """The prompts of a call."""
+        if not self.n_each:
+            return slice(len(self.prompts))
+        start = i_call * self.n_each % len(self.prompts)
+        return slice(start, start + self.n_each)
 
 
 def sentences() -> list[str]:
@@ -104,7 +108,7 @@ def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
         for question in _QUESTIONS
     ]
     draw.shuffle(tree)
-    lengths = [min(256, max(4, int(draw.paretovariate(1.0) * 12))) for _ in distinct]
+    lengths = [min(256, int(4 * draw.paretovariate(0.6))) for _ in distinct]  # heavy tail
     lengths = [min(n, 24) for n in lengths] if quick else lengths
     n_samples = 2 if quick else 8
     samples = [text for text in distinct[:8] for _ in range(n_samples)]
@@ -112,6 +116,8 @@ def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
         f"{text}\n\nSummary:"
         for text in passages(n_long, _DOCUMENT_WORDS if quick else _LONG_WORDS)
     ]
+    n_small = 20 if quick else 1000
+    small = passages(2 * n_small, 5)
     return {
         "distinct": Workload(distinct, [new] * len(distinct)),
         "annotate": Workload(to_label, [8] * len(to_label)),
@@ -122,4 +128,5 @@ def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
         ),
         "long": Workload(long, [4 if quick else 32] * len(long)),
         "repeat": Workload(to_label, [8] * len(to_label), n_calls=3 if quick else 10),
+        "many": Workload(small, [2] * len(small), n_calls=n_small, n_each=2),
     }

@@ -1,0 +1,144 @@
+"""This project as the benchmark's engines: from Python, from R, one prompt at a time."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+from shape import measure_shape
+from workloads import SEED
+
+if TYPE_CHECKING:
+    from workloads import Workload
+
+HERE = Path(__file__).parent
+# Of a workload's prompts, about so many are also computed alone, spread evenly.
+N_ALONE = 24
+
+
+def run_llamaherd(
+    load: Workload, model: str, n_threads: int, **settings: object
+) -> dict[str, object]:
+    """`generate_parallel`, everything automatic but the number of threads."""
+    with (
+        lh.Model(model) as opened,
+        lh.Context(opened, n_threads=n_threads, **settings) as ctx,
+    ):
+        lh.generate(ctx, "Hello", max_tokens=2)  # pages of the model come in
+        params = _params(load)
+        seconds, decoded, resident = [], [], []
+        for i_call in range(load.n_calls):
+            part = load.call(i_call)
+            start = time.perf_counter()
+            out = lh.generate_parallel(
+                ctx, load.prompts[part], params=params[part], seed=SEED
+            )
+            seconds.append(time.perf_counter() - start)
+            resident.append(_resident_bytes())
+            decoded.append(out.stats.n_prefill_tokens + out.stats.n_generated_tokens)
+            _check([result.n_generated_tokens for result in out], load.max_tokens[part])
+        return {
+            "seconds": seconds,
+            "decoded": decoded,
+            "resident_bytes": resident,
+            "texts": out.texts,
+            "kv_bytes": ctx.plan.memory_bytes if ctx.plan else None,
+            "stats": asdict(out.stats),
+        }
+
+
+def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, object]:
+    """As `run_llamaherd`, with answers that do not depend on their companions."""
+    return run_llamaherd(load, model, n_threads, deterministic=True)
+
+
+def run_alone(
+    load: Workload, model: str, n_threads: int, **settings: object
+) -> dict[str, object]:
+    """`generate`, one prompt after the other, each computed from its first token.
+
+    Of many prompts only some are computed; the texts of the others are None.
+    """
+    if "keep_prefixes" in inspect.signature(lh.Context).parameters:
+        settings["keep_prefixes"] = 0
+    with (
+        lh.Model(model) as opened,
+        lh.Context(opened, n_threads=n_threads, **settings) as ctx,
+    ):
+        params = _params(load)
+        texts: list[str | None] = [None] * len(params)
+        start = time.perf_counter()
+        for i in range(0, len(params), max(1, len(params) // N_ALONE)):
+            texts[i] = lh.generate(ctx, load.prompts[i], params=params[i]).text
+        return {"seconds": [time.perf_counter() - start], "texts": texts}
+
+
+def run_alone_deterministic(
+    load: Workload, model: str, n_threads: int
+) -> dict[str, object]:
+    """As `run_alone`, in the deterministic mode."""
+    return run_alone(load, model, n_threads, deterministic=True)
+
+
+def run_r(load: Workload, model: str, n_threads: int) -> dict[str, object]:
+    """The call from R, and the seconds that R adds to it and to one of 10,000 prompts."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"prompts": load.prompts, "max_tokens": load.max_tokens}, file)
+        file.flush()
+        command = ["Rscript", "--vanilla", str(HERE / "bridge.R")]
+        command += [file.name, model, str(n_threads), str(SEED)]
+        environment = os.environ | {
+            "RETICULATE_PYTHON": sys.executable,
+            "R_LIBS": str(HERE.parent / ".rlib"),
+        }
+        done = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, env=environment
+        )
+    result: dict[str, object] = json.loads(done.stdout)
+    return result
+
+
+def count(load: Workload, model: str, _n_threads: int) -> dict[str, object]:
+    """The workload in tokens, and whether the model has sliding windows."""
+    with lh.Model(model) as opened:
+        prompts = [lh.tokenize(opened, prompt) for prompt in load.prompts]
+        n_swa = opened.info.n_swa
+    shape = measure_shape(prompts, load.max_tokens, greedy=load.temperature == 0)
+    needs = [len(p) + n for p, n in zip(prompts, load.max_tokens, strict=True)]
+    return {
+        "shape": asdict(shape),
+        "max_tokens": load.max_tokens,
+        "most_cells": max(needs),
+        "n_swa": n_swa,
+    }
+
+
+def _params(load: Workload) -> list[lh.SamplingParams]:
+    return [
+        lh.SamplingParams(temperature=load.temperature, max_tokens=n, ignore_eos=True)
+        for n in load.max_tokens
+    ]
+
+
+def _check(generated: list[int], wanted: list[int]) -> None:
+    """Refuses figures of a run that did less than it had to."""
+    if generated != wanted:
+        raise RuntimeError(f"generated {generated} tokens, not {wanted}")
+
+
+def _resident_bytes() -> int | None:
+    """Memory that is resident at this moment; None where /proc is not there."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return None
+    return int(statm.read_text(encoding="ascii").split()[1]) * resource.getpagesize()
