@@ -100,7 +100,8 @@ bench: setup models ## against llama-server, the loop and T*, both models: hours
 
 bench-quick: setup $(SMOLLM2) ## the benchmark at a tiny size, without peers to build
 	@rm -f benchmarks/results/quick.jsonl
-	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2) --quick --session quick
+	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2) --quick --session quick \
+	  --only distinct annotate samples many
 	$(PYTHON_VENV) benchmarks/summary.py benchmarks/results/quick.jsonl \
 	  --output benchmarks/results/quick.json
 	$(PYTHON_VENV) benchmarks/report.py --print --summary benchmarks/results/quick.json
