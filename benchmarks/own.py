@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 # Of a workload's prompts, about so many are also computed alone, spread evenly.
-N_ALONE = 24
+N_ALONE = 16
 
 
 def run_llamaherd(

@@ -20,19 +20,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from datetime import datetime, timezone
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from statistics import mean
 
 import peers
+from session import Session, describe
 from shape import Shape, ideal_seconds
-from workloads import SEED, make_workloads
+from workloads import make_workloads
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -42,36 +41,6 @@ GROWTH = ("repeat", "many")  # about this project alone: does it grow over many 
 ONCE = ("alone", "alone-deterministic")
 ENGINES = (*OWN, "loop", "server")
 _UBATCHES = (512, 1024)  # settings of llama-batched-bench that are tried
-
-
-class Session:
-    """Measurements by what they measure; each is written down as it is made."""
-
-    def __init__(self, path: Path, about: dict[str, object]) -> None:
-        self.path = path
-        self._about = about
-        self._records: dict[tuple[object, ...], dict] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                self._records[self._key(record)] = record
-
-    @staticmethod
-    def _key(record: dict) -> tuple[object, ...]:
-        return tuple(record[name] for name in ("model", "workload", "engine", "i_run"))
-
-    def get(self, *key: object) -> dict | None:
-        """The record of (model, workload, engine, i_run), if there is one."""
-        return self._records.get(key)
-
-    def add(self, record: dict) -> dict:
-        """Writes a record down, with what it depends on."""
-        record = self._about | record
-        self._records[self._key(record)] = record
-        self.path.parent.mkdir(exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-        return record
 
 
 class TimeIsOverError(Exception):
@@ -95,15 +64,21 @@ class Bench:
             self.options.only,
         )
         for i_run, model, workload in turns:
-            try:
-                self._turn(model, workload, i_run)
-            except TimeIsOverError as error:
-                print(error)
+            if not self._try_turn(model, workload, i_run):
                 return
-            except (subprocess.CalledProcessError, peers.PeerError) as error:
-                # The others can be measured; this one is tried again next time.
-                print(f"{model_name(model)} {workload}: FAILED: {error}", flush=True)
-                self.failed = True
+
+    def _try_turn(self, model: str, workload: str, i_run: int) -> bool:
+        """False when the time is over."""
+        try:
+            self._turn(model, workload, i_run)
+        except TimeIsOverError as error:
+            print(error)
+            return False
+        except (subprocess.CalledProcessError, peers.PeerError) as error:
+            # The others can be measured; this one is tried again next time.
+            print(f"{model_name(model)} {workload}: FAILED: {error}", flush=True)
+            self.failed = True
+        return True
 
     def _turn(self, model: str, workload: str, i_run: int) -> None:
         """One round of a workload."""
@@ -228,39 +203,6 @@ def model_name(path: str) -> str:
     return Path(path).name.split("-")[0]
 
 
-def describe(options: argparse.Namespace) -> dict[str, object]:
-    """What the figures depend on."""
-    return {
-        "session": options.session,
-        "quick": options.quick,
-        "seed": SEED,
-        "n_threads": options.threads,
-        "llamaherd": version("llamaherd"),
-        "commit": _commit(),
-        "llama_cpp_python": version("llama-cpp-python"),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "n_processors": os.cpu_count(),
-    }
-
-
-def _commit() -> str | None:
-    """Of the repository, with a mark if it was changed; None outside of one."""
-    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    return done.stdout.strip() or None
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
-
-
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     every = list(make_workloads())
@@ -294,7 +236,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     """Runs the session."""
     options = parse_arguments()
-    about = describe(options)
+    about = {"session": options.session, "quick": options.quick}
+    about |= describe(options.threads)
     print(json.dumps(about))
     session = Session(RESULTS / f"{options.session}.jsonl", about)
     bench = Bench(options, session)

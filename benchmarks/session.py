@@ -1,0 +1,75 @@
+"""A session of the benchmark: what it has measured, kept so that it can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+from workloads import SEED
+
+HERE = Path(__file__).parent
+
+
+class Session:
+    """Measurements by what they measure; each is written down as it is made."""
+
+    def __init__(self, path: Path, about: dict[str, object]) -> None:
+        self.path = path
+        self._about = about
+        self._records: dict[tuple[object, ...], dict] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                record = json.loads(line)
+                self._records[self._key(record)] = record
+
+    @staticmethod
+    def _key(record: dict) -> tuple[object, ...]:
+        return tuple(record[name] for name in ("model", "workload", "engine", "i_run"))
+
+    def get(self, *key: object) -> dict | None:
+        """The record of (model, workload, engine, i_run), if there is one."""
+        return self._records.get(key)
+
+    def add(self, record: dict) -> dict:
+        """Writes a record down, with what it depends on."""
+        record = self._about | record
+        self._records[self._key(record)] = record
+        self.path.parent.mkdir(exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        return record
+
+
+def describe(n_threads: int) -> dict[str, object]:
+    """What the figures depend on."""
+    return {
+        "seed": SEED,
+        "n_threads": n_threads,
+        "llamaherd": version("llamaherd"),
+        "commit": _commit(),
+        "llama_cpp_python": version("llama-cpp-python"),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "n_processors": os.cpu_count(),
+    }
+
+
+def _commit() -> str | None:
+    """Of the repository, with a mark if it was changed; None outside of one."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.stdout.strip() or None
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor()
