@@ -40,5 +40,3 @@ result <- timed(load$prompts, as.integer(load$max_tokens))
 result$convert_s <- timed(rep("Yes or no?", 10000L), 1L)$bridge_s
 
 cat(jsonlite::toJSON(result, auto_unbox = TRUE, digits = 6))
-context_free(context)
-model_free(model)

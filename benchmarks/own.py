@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import resource
@@ -69,8 +68,6 @@ def run_alone(
 
     Of many prompts only some are computed; the texts of the others are None.
     """
-    if "keep_prefixes" in inspect.signature(lh.Context).parameters:
-        settings["keep_prefixes"] = 0
     with (
         lh.Model(model) as opened,
         lh.Context(opened, n_threads=n_threads, **settings) as ctx,
