@@ -7,7 +7,8 @@ The engines take turns, each in a process of its own, round after round, so that
 whose speed drifts treats them alike. The rates that T* is made of are measured before and
 after this project's own runs. Every measurement is a line of JSON in
 benchmarks/results/SESSION.jsonl; a session that ended early goes on from there when its
-name is given again, and `report.py` makes the tables.
+name is given again, and `report.py` makes the tables. Each says how many processors other
+programs kept busy meanwhile (`others_cpus`): on a busy machine, measure again.
 
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
@@ -29,6 +30,7 @@ from pathlib import Path
 from statistics import mean
 
 import peers
+from disturbance import watch
 from session import Session, describe
 from shape import Shape, ideal_seconds
 from workloads import make_workloads
@@ -40,6 +42,7 @@ BRIDGED = ("annotate",)  # workloads that R runs as well
 GROWTH = ("repeat", "many")  # about this project alone: does it grow over many calls?
 ONCE = ("alone", "alone-deterministic")
 ENGINES = (*OWN, "loop", "server")
+_BUSY_CPUS = 0.1  # that others may use before the line of a measurement says so
 _UBATCHES = (512, 1024)  # settings of llama-batched-bench that are tried
 
 
@@ -145,11 +148,15 @@ class Bench:
         # The best setting is looked for once.
         first = self.session.get(name, workload, "rates-before", 0)
         ubatches = (first["ubatch"],) if first else _UBATCHES
-        rates = peers.measure_rates(model, shape, self.options.threads, ubatches)
-        return self.session.add(
-            {"model": name, "workload": workload, "engine": f"rates-{when}"}
-            | {"i_run": i_run, **rates}
-        )
+        record: dict[str, object] = {
+            "model": name,
+            "workload": workload,
+            "engine": f"rates-{when}",
+            "i_run": i_run,
+        }
+        with watch(record):
+            rates = peers.measure_rates(model, shape, self.options.threads, ubatches)
+        return self.session.add(record | rates)
 
     def _check_time(self) -> None:
         if time.monotonic() > self.end:
@@ -172,11 +179,15 @@ class Bench:
         ]
         if engine.startswith("server"):
             command += ["--cells", str(self._count(model, workload)["most_cells"])]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        return self.session.add(
-            {"model": name, "workload": workload, "engine": engine, "i_run": i_run}
-            | json.loads(done.stdout)
-        )
+        record: dict[str, object] = {
+            "model": name,
+            "workload": workload,
+            "engine": engine,
+            "i_run": i_run,
+        }
+        with watch(record):
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        return self.session.add(record | json.loads(done.stdout))
 
 
 def _ideal(shape: Shape, rates: dict) -> float:
@@ -194,7 +205,9 @@ def _line(
     for record in records:
         seconds = record["seconds"][-1]
         share = f" ({seconds / ideal:.3f})" if ideal else ""
-        parts.append(f"{record['engine']} {seconds:.2f}{share}")
+        others = record.get("others_cpus") or 0.0
+        busy = f" [others: {others:.1f} CPUs]" if others > _BUSY_CPUS else ""
+        parts.append(f"{record['engine']} {seconds:.2f}{share}{busy}")
     return "  ".join(parts)
 
 
