@@ -25,6 +25,7 @@ _MARKED = re.compile(
     r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL
 )
 _NONE = "-"
+_NOT_MEASURED = "Not measured yet: `make bench`, then `make bench-report`.\n"
 
 Summary = dict
 Row = dict
@@ -182,6 +183,11 @@ def conditions(summary: Summary) -> str:
             f"{about['llama_cpp_python']}, Python {about['python']}; "
             f"seed {about['seed']}."
         )
+    if summary.get("others_cpus") is not None:
+        lines.append(
+            f"- Other programs kept {summary['others_cpus']:.2f} processors busy "
+            "meanwhile (median of the measurements)."
+        )
     runs = {
         row["n_runs"]
         for model in summary["models"]
@@ -195,7 +201,15 @@ def conditions(summary: Summary) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def plot(summary: Summary) -> str:
+    """The picture that `--plot` draws."""
+    del summary
+    what = "Time of each engine as a multiple of T*, for each workload"
+    return f"![{what}](images/{PLOT.name})\n"
+
+
 PARTS = {
+    "plot": plot,
     "overview": overview,
     "times": times,
     "memory": memory_and_texts,
@@ -206,7 +220,11 @@ PARTS = {
 
 def fill(text: str, summary: Summary) -> str:
     """A document with the figures between its markers."""
-    return _MARKED.sub(lambda m: m[1] + PARTS[m[2]](summary) + m[3], text)
+    measured = bool(summary["models"])
+    return _MARKED.sub(
+        lambda m: m[1] + (PARTS[m[2]](summary) if measured else _NOT_MEASURED) + m[3],
+        text,
+    )
 
 
 # ---- the plot -------------------------------------------------------------------------

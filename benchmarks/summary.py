@@ -51,8 +51,10 @@ def summarise(records: list[Record]) -> dict[str, object]:
         record["session"]: {name: record.get(name) for name in ABOUT}
         for record in records
     }
+    others = [r["others_cpus"] for r in records if r.get("others_cpus") is not None]
     return {
         "sessions": list(about.values()),
+        "others_cpus": round(median(others), 3) if others else None,
         "models": {
             model: {
                 name: summary
