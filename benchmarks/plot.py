@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
-from report import Summary, title, workloads
+from report import ORDER, Summary, title, workloads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,8 @@ def draw(summary: Summary, path: Path) -> None:
         "llamaherd": ("llamaherd", "o", "#D55E00"),
     }
     models = list(summary["models"])
+    measured = {name for model in models for name, _ in workloads(summary, model)}
+    places = {name: i for i, name in enumerate(n for n in ORDER if n in measured)}
     figure, axes = plt.subplots(
         1, len(models), figsize=(4.6 * len(models), 3.3), sharey=True, squeeze=False
     )
@@ -30,8 +32,8 @@ def draw(summary: Summary, path: Path) -> None:
         loads = workloads(summary, model)
         for name, (label, marker, colour) in styles.items():
             points = [
-                (load["engines"][name]["to_ideal"], place)
-                for place, (_, load) in enumerate(loads)
+                (load["engines"][name]["to_ideal"], places[workload])
+                for workload, load in loads
                 if "to_ideal" in load["engines"].get(name, {})
             ]
             if points:
@@ -46,10 +48,10 @@ def draw(summary: Summary, path: Path) -> None:
         axis.axvline(1, color="black", linewidth=1, zorder=1)
         axis.set_xscale("log", base=2)
         axis.set_xlim(0.8, 10)
-        axis.set_ylim(len(loads) - 0.5, -0.5)
+        axis.set_ylim(len(places) - 0.5, -0.5)
         axis.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
         axis.minorticks_off()
-        axis.set_yticks(range(len(loads)), [name for name, _ in loads])
+        axis.set_yticks(range(len(places)), list(places))
         axis.set_title(title(model), loc="left", fontsize=10)
         axis.set_xlabel("time / T* (1: as fast as the machine allows)", fontsize=9)
         axis.grid(visible=True, axis="both", color="#e6e6e6", linewidth=0.7)
