@@ -18,6 +18,8 @@ from llamaherd.errors import (
     ContextError,
     GenerationError,
     Interrupted,
+    JournalError,
+    JournalWarning,
     LlamaHerdError,
     ModelClosedError,
     ModelLoadError,
@@ -27,6 +29,7 @@ from llamaherd.errors import (
 )
 from llamaherd.generate import generate, generate_parallel, start_parallel
 from llamaherd.job import Job
+from llamaherd.journal import JournalEntry, journal_read
 from llamaherd.model import Model, model_metadata
 from llamaherd.plan import Plan
 from llamaherd.results import Result, Results
@@ -43,6 +46,9 @@ __all__ = [
     "GenerationError",
     "Interrupted",
     "Job",
+    "JournalEntry",
+    "JournalError",
+    "JournalWarning",
     "LlamaHerdError",
     "Model",
     "ModelClosedError",
@@ -60,6 +66,7 @@ __all__ = [
     "detokenize",
     "generate",
     "generate_parallel",
+    "journal_read",
     "model_metadata",
     "start_parallel",
     "tokenize",

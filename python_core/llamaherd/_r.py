@@ -213,7 +213,7 @@ def generate_start(
         context: What to answer them with.
         prompts: Texts or token ids.
         options: `sampling`, the fields of SamplingParams; `each`, those of them that have
-            one value per prompt; `parse_special`; `on_error`.
+            one value per prompt; `parse_special`; `on_error`; `journal`, if any.
     """
     sampling = dict(options["sampling"])
     of_call = ("max_tokens", "seed")  # unless they are in `each`
@@ -238,6 +238,7 @@ def generate_start(
         params=params,
         parse_special=options["parse_special"],
         on_error=options["on_error"],
+        journal=options.get("journal"),
         **call,
     )
     return {"job": job}
@@ -276,6 +277,26 @@ def job_result(job: lh.Job) -> dict[str, Any]:
         "n_generated_tokens": [result.n_generated_tokens for result in results],
         "seeds": [float(result.seed) for result in results],
         "stats": _stats(results.stats),
+    }
+
+
+@_boundary
+def journal_read(path: str) -> dict[str, list[Any]]:
+    """What a journal holds, as columns."""
+    entries = lh.journal_read(path)
+    return {
+        "prompts": [_clean(entry.prompt) for entry in entries],
+        "texts": [_clean_or_none(entry.text) for entry in entries],
+        "finish_reasons": [entry.finish_reason for entry in entries],
+        "errors": [_clean_or_none(entry.error) for entry in entries],
+        "n_prompt_tokens": [entry.n_prompt_tokens for entry in entries],
+        "n_generated_tokens": [entry.n_generated_tokens for entry in entries],
+        "seeds": [float(entry.seed) for entry in entries],
+        "models": [_clean(entry.model) for entry in entries],
+        "model_sha256s": [entry.model_sha256 for entry in entries],
+        "settings": [_clean(entry.settings) for entry in entries],
+        "created": [entry.created.timestamp() for entry in entries],
+        "versions": [entry.version for entry in entries],
     }
 
 

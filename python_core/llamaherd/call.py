@@ -16,7 +16,7 @@ from llamaherd.scheduler import Limits
 from llamaherd.stats import Progress, make_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.client import Client, Kept, Request
     from llamaherd.engine import Engine
@@ -69,6 +69,8 @@ class Call:
         self._watch = watch
         self._twin_of = find_twins(requests)
         self._outputs: dict[int, Output] = {}  # of all but twins
+        self._recalled: set[int] = set()  # those of them that were known before
+        self._on_output: Callable[[int, Output], None] | None = None
         self._runner: Runner | None = None
         self._n_done = 0
         self._n_failed = 0
@@ -76,6 +78,11 @@ class Call:
         self._weights = dict.fromkeys(range(len(requests)), 1)  # with their twins
         for original in self._twin_of.values():
             self._weights[original] += 1
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """One for each prompt."""
+        return self._requests
 
     @property
     def progress(self) -> Progress:
@@ -89,19 +96,35 @@ class Call:
             elapsed_s=time.perf_counter() - self._started_s,
         )
 
-    def run(self, prepare: Prepare, is_cancelled: Callable[[], bool]) -> Results:
+    def run(
+        self,
+        prepare: Prepare,
+        is_cancelled: Callable[[], bool],
+        *,
+        known: Mapping[int, Output] | None = None,
+        on_output: Callable[[int, Output], None] | None = None,
+    ) -> Results:
         """Answers the prompts.
 
         Args:
             prepare: Makes an engine ready; its plan says what there is.
             is_cancelled: Asked again and again; True ends the call, and what has no
                 result then is cancelled.
+            known: Outputs, by index, of prompts that need not be run.
+            on_output: Called from this thread with each output that is new, of a
+                failure as well.
 
         Raises:
             GenerationError: A prompt failed, and `on_error` is "stop".
         """
         self._started_s = time.perf_counter()
-        open_ = [i for i in range(len(self._requests)) if i not in self._twin_of]
+        n_journal = self._take_known(known or {})
+        self._on_output = on_output
+        open_ = [
+            i
+            for i in range(len(self._requests))
+            if i not in self._twin_of and i not in self._outputs
+        ]
         open_ = self._reject(open_, self._n_ctx_train, "the model was trained for")
         tree = self._tree(open_)
         engine, plan, kept = prepare([self._need(i) for i in open_], tree.n_nodes)
@@ -124,12 +147,20 @@ class Call:
             results,
             plan,
             (before, engine.counts()),
-            n_copied=len(self._twin_of),
+            n_copied=sum(i not in self._recalled for i in self._twin_of.values()),
+            n_journal=n_journal,
             n_fallbacks=n_fallbacks,
             seed=self._seed,
             wall_s=time.perf_counter() - self._started_s,
         )
         return self._judged(Results(results, stats))
+
+    def _take_known(self, known: Mapping[int, Output]) -> int:
+        """Returns the number of prompts that are answered with that, twins included."""
+        self._recalled = {i for i in known if i not in self._twin_of}
+        for i in self._recalled:
+            self._finish(i, known[i])
+        return self._n_done
 
     def _run_clients(
         self,
@@ -202,6 +233,8 @@ class Call:
         self._outputs[i] = output
         if output.finish is Finish.CANCELLED:
             return
+        if self._on_output is not None:
+            self._on_output(i, output)
         self._n_done += self._weights[i]
         if output.finish is Finish.ERROR:
             self._n_failed += self._weights[i]

@@ -28,6 +28,7 @@ class Request:
             already worked into the fields here.
         stop: Texts that end the answer.
         seed: uint32, where the prompt's own generator starts.
+        text: The prompt as it was given; None if it was given as tokens.
     """
 
     tokens: array[int]
@@ -35,6 +36,7 @@ class Request:
     sampling: SamplingParams = _GREEDY
     stop: tuple[str, ...] = ()
     seed: int = 0
+    text: str | None = None
 
 
 class State(Enum):

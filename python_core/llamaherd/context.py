@@ -161,6 +161,18 @@ class Context:
         """Whether the context was closed."""
         return self._closed
 
+    @property
+    def numerics(self) -> dict[str, object]:
+        """Settings that change what is computed by more than rounding, by argument."""
+        names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
+        attention = {number: value for value, number in _FLASH_ATTN.items()}
+        return {
+            "type_k": names[self._params.type_k],
+            "type_v": names[self._params.type_v],
+            "flash_attn": attention[self._params.flash_attn],
+            "deterministic": self._params.deterministic,
+        }
+
     def prepare(
         self, needs: Sequence[int], n_prefixes: int
     ) -> tuple[NativeEngine, Plan, Kept]:

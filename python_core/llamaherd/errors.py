@@ -36,6 +36,14 @@ class ChatTemplateError(LlamaHerdError, ValueError):
     """The model has no chat template, or the template refuses the messages."""
 
 
+class JournalError(LlamaHerdError, ValueError):
+    """A journal cannot be used: it is none, is damaged, or cannot be written."""
+
+
+class JournalWarning(RuntimeWarning):
+    """Some results of a call are not in its journal; the call itself has them all."""
+
+
 class NativeError(LlamaHerdError, RuntimeError):
     """The shim reported a failure.
 

@@ -11,10 +11,12 @@ from llamaherd.context import Context, as_context
 from llamaherd.errors import ContextClosedError, Interrupted
 from llamaherd.job import Job
 from llamaherd.progress import reporter
+from llamaherd.recorder import recorded
 from llamaherd.requests import make_requests
 from llamaherd.sampling import SamplingParams, changed_fields
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Sequence
 
     from llama_cpp import Llama
@@ -48,6 +50,7 @@ def generate_parallel(
     parse_special: ParseSpecial = "auto",
     progress: ProgressOption = False,
     on_error: OnError = "continue",
+    journal: str | os.PathLike[str] | None = None,
 ) -> Results:
     """Answers many prompts at once.
 
@@ -75,6 +78,12 @@ def generate_parallel(
             on the calling thread.
         on_error: When a prompt fails: "continue" with all others; "return": let those
             that run finish; "stop": end at once and raise `GenerationError`.
+        journal: A file that results are stored in as they are finished, made if it is
+            not there. The same call again, after a crash or Ctrl-C, takes from it what
+            it has and computes the rest; failed prompts are tried again. What counts is
+            the model's file, the prompt's tokens, the settings and, where something is
+            drawn, the prompt's seed: with `seed=None` nothing is found again. It holds
+            prompts and answers as plain text; `journal_read` reads it.
 
     Returns:
         One result per prompt, in the order of the prompts.
@@ -86,6 +95,10 @@ def generate_parallel(
         GenerationError: A prompt failed, and `on_error` is "stop".
         ContextClosedError: The context was closed.
         ContextError: There is not enough memory.
+        JournalError: The journal cannot be used, or is damaged.
+
+    Warns:
+        JournalWarning: Results could not be stored; the call returns them all the same.
     """
     single = SamplingParams(
         temperature=temperature,
@@ -106,6 +119,7 @@ def generate_parallel(
             stop=stop,
             parse_special=parse_special,
             on_error=on_error,
+            journal=journal,
         )
         return _wait(job, report)
 
@@ -120,6 +134,7 @@ def start_parallel(
     stop: str | Sequence[str] | None = None,
     parse_special: ParseSpecial = "auto",
     on_error: OnError = "continue",
+    journal: str | os.PathLike[str] | None = None,
 ) -> Job:
     """Starts what `generate_parallel` does and returns at once; same arguments.
 
@@ -136,7 +151,7 @@ def start_parallel(
         parse_special=parse_special,
         on_error=on_error,
     )
-    return Job(context, call)
+    return Job(context, call if journal is None else recorded(call, context, journal))
 
 
 class Settings(TypedDict, total=False):

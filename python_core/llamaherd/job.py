@@ -5,12 +5,14 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import warnings
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from llamaherd.errors import ContextClosedError
+from llamaherd.errors import ContextClosedError, JournalWarning
+from llamaherd.recorder import RecordedCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +36,7 @@ class Job:
         call: What to run.
     """
 
-    def __init__(self, context: Context, call: Call) -> None:
+    def __init__(self, context: Context, call: Call | RecordedCall) -> None:
         self._context = context
         self._call = call
         self._engine: Engine | None = None  # while it is this job's turn
@@ -83,8 +85,11 @@ class Job:
             GenerationError: A prompt failed, and `on_error` is "stop".
             ContextClosedError: The context was closed.
             ContextError: There is not enough memory.
+            JournalError: The journal is damaged.
         """
         self.wait()
+        if isinstance(self._call, RecordedCall) and self._call.problem:
+            warnings.warn(f"journal: {self._call.problem}", JournalWarning, stacklevel=2)
         if self._error is not None:
             raise self._error
         if self._results is None:  # no thread ends without one or the other

@@ -11,6 +11,7 @@ from weakref import WeakMethod, WeakSet, ref
 
 from llamaherd import _native, checks
 from llamaherd.errors import ModelClosedError, ModelLoadError
+from llamaherd.model_file import ModelFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ class Model:
 
     Attributes:
         path: The file; None for a model that a `llama_cpp.Llama` owns.
+        file: Tells what is in the file; None for a model that differs from its file.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -55,6 +57,7 @@ class Model:
         check_tensors: bool = False,
     ) -> None:
         file = _checked_path(path)
+        content = ModelFile(file)  # as it is now, not after loading
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         if n_layers != 0 and not _native.supports_gpu():
             warnings.warn(
@@ -69,7 +72,7 @@ class Model:
             use_mlock=checks.flag("use_mlock", use_mlock),
             check_tensors=checks.flag("check_tensors", check_tensors),
         )
-        self._open(handle, file)
+        self._open(handle, file, content)
 
     @classmethod
     def from_llama(cls, llama: Llama) -> Model:
@@ -99,13 +102,15 @@ class Model:
             raise ModelClosedError("the Llama is closed")
         _native.backend_init(chain=True)  # if llama_cpp was imported after llamaherd
         model = cls.__new__(cls)
-        model._open(_native.model_borrow(address), None)  # noqa: SLF001
+        content = _file_of_llama(llama)
+        model._open(_native.model_borrow(address), None, content)  # noqa: SLF001
         # As llama_cpp's own contexts do: the Llama frees its model after our contexts.
         exit_stack.callback(_call_if_alive, WeakMethod(model.close))
         return model
 
-    def _open(self, handle: CData, path: Path | None) -> None:
+    def _open(self, handle: CData, path: Path | None, content: ModelFile | None) -> None:
         self.path = path
+        self.file = content
         self._native: CData | None = handle
         self._owner: Llama | None = None
         self._contexts: WeakSet[Context] = WeakSet()
@@ -213,6 +218,11 @@ def as_model(value: object) -> Model:
     if not isinstance(model, Model):
         raise TypeError(f"model must be a llamaherd.Model, not {type(value).__name__}")
     return model
+
+
+def _file_of_llama(llama: Llama) -> ModelFile | None:
+    path = Path(llama.model_path)
+    return None if llama.kv_overrides or not path.is_file() else ModelFile(path)
 
 
 def _call_if_alive(method: ref[Callable[[], None]]) -> None:

@@ -50,12 +50,14 @@ def make_requests(
     if isinstance(params, SamplingParams) and params.seed is not None:
         seed = params.seed
     base = _base_seed(seed)
+    given = _checked_prompts(prompts)
     tokens = [
         prompt_tokens(model, f"prompts[{i}]", prompt, parse_special)
-        for i, prompt in enumerate(_checked_prompts(prompts))
+        for i, prompt in enumerate(given)
     ]
     requests = []
-    for i, own in enumerate(_checked_params(params, len(tokens))):
+    each = _checked_params(params, len(tokens))
+    for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
         requests.append(
             Request(
@@ -64,6 +66,7 @@ def make_requests(
                 sampling=own,
                 stop=stops if own.stop is None else tuple(own.stop),
                 seed=_native.derive_seed(own_base, i),
+                text=prompt if isinstance(prompt, str) else None,
             )
         )
     return requests, base

@@ -41,6 +41,7 @@ class Stats:
         n_prefill_tokens: Prompt tokens decoded, shared prefixes included.
         n_generated_tokens: Tokens drawn and kept; copied answers are not counted.
         n_copied: Prompts that got the answer of an equal greedy prompt.
+        n_journal: Prompts whose answer was in the journal.
         n_batches: Calls of llama_decode.
         n_slots: Prompts that could run at once.
         mean_batch_occupancy: Clients in a batch / slots, on average.
@@ -58,6 +59,7 @@ class Stats:
     n_prefill_tokens: int = 0
     n_generated_tokens: int = 0
     n_copied: int = 0
+    n_journal: int = 0
     n_batches: int = 0
     n_slots: int = 0
     mean_batch_occupancy: float = 0.0
@@ -73,8 +75,10 @@ class Stats:
     decode_tokens_per_s: float = 0.0
 
     def __str__(self) -> str:
+        stored = f", {self.n_journal} from the journal" if self.n_journal else ""
         return (
-            f"{self.n_prompts} prompts ({self.n_failed} failed) in {self.wall_s:.2f} s: "
+            f"{self.n_prompts} prompts ({self.n_failed} failed{stored}) "
+            f"in {self.wall_s:.2f} s: "
             f"{self.n_prompt_tokens} prompt tokens ({self.n_reused_tokens} reused, "
             f"{self.n_prefill_tokens} decoded at {self.prefill_tokens_per_s:.0f}/s), "
             f"{self.n_generated_tokens} generated at {self.decode_tokens_per_s:.0f}/s, "
@@ -91,6 +95,7 @@ def make_stats(
     counts: tuple[Counts, Counts],
     *,
     n_copied: int,
+    n_journal: int,
     n_fallbacks: int,
     seed: int,
     wall_s: float,
@@ -102,6 +107,7 @@ def make_stats(
         plan: Sizes of the context that it ran on.
         counts: The engine's before and after it.
         n_copied: See `Stats`.
+        n_journal: See `Stats`.
         n_fallbacks: See `Stats`.
         seed: See `Stats`.
         wall_s: Seconds that the call took.
@@ -116,6 +122,7 @@ def make_stats(
         n_prefill_tokens=done["n_prefill"],
         n_generated_tokens=done["n_generated"],
         n_copied=n_copied,
+        n_journal=n_journal,
         n_batches=done["n_batches"],
         n_slots=plan.n_seq_max,
         mean_batch_occupancy=_rate(done["n_clients"], done["n_batches"] * plan.n_seq_max),

@@ -40,6 +40,7 @@ error_classes <- c(
   NoSpaceError = "context",
   ContextError = "context",
   ContextClosedError = "context",
+  JournalError = "journal",
   GenerationError = "generation",
   AbiMismatchError = "python"
 )

@@ -7,6 +7,7 @@
 #' * [model_load()] and [context_create()] make ready.
 #' * [generate_parallel()] answers a vector of prompts, [generate()] a single one.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
+#' * [journal_read()] reads what `generate_parallel(journal = )` stored.
 #' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
 #' * [install_llamaherd()] sets up the Python package that does the work.
 #'
@@ -27,6 +28,7 @@
 #' * `llamaherd_error_python`: the Python side is missing or does not start.
 #' * `llamaherd_error_model`: the model cannot be loaded or cannot do this.
 #' * `llamaherd_error_context`: the context cannot be made, or was closed.
+#' * `llamaherd_error_journal`: a journal is none, is damaged or cannot be written.
 #' * `llamaherd_error_generation`: a prompt failed and [generate()] or
 #'   `on_error = "stop"` was used. The condition's `results` has all that was done.
 #' * `llamaherd_error_internal`: anything else; its `python` field has the traceback.

@@ -6,12 +6,14 @@ import dataclasses
 import importlib.util
 import inspect
 import json
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
 import rscript
 from llamaherd import _r
+from llamaherd.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +101,46 @@ def value(status: dict[str, Any]) -> Any:
     assert status["ok"], status
     assert status["warnings"] == []
     return status["value"]
+
+
+def test_the_fake_reads_journals_in_the_real_module_s_shape(
+    fake: ModuleType, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sqlite"
+    journal = Journal(path)
+    empty = value(_r.journal_read(str(path)))
+    journal.add(
+        [
+            lh.JournalEntry(
+                prompt="NUL \0",
+                text="a",
+                finish_reason="stop",
+                error=None,
+                n_prompt_tokens=1,
+                tokens=[1, 2],
+                seed=2**32 - 1,
+                model="m.gguf",
+                model_sha256="ab" * 32,
+                settings="{}",
+                created=datetime.fromtimestamp(1.5e9, timezone.utc),
+                version=lh.__version__,
+                key="cd" * 32,
+            )
+        ]
+    )
+    journal.close()
+    real = value(_r.journal_read(str(path)))
+    pretended = value(fake.journal_read("run.sqlite"))
+    kinds = [
+        {name: type(column[0]) for name, column in columns.items()}
+        for columns in (real, pretended)
+    ]
+    assert kinds[0] == kinds[1]
+    assert real["prompts"] == ["NUL \ufffd"]  # R has no NUL
+    assert real["created"] == [1.5e9]
+    assert empty == value(fake.journal_read("empty.sqlite"))
+    status = _r.journal_read(str(tmp_path))
+    assert (status["ok"], status["error_type"]) == (False, "JournalError")
 
 
 def test_every_exception_comes_back_as_data() -> None:

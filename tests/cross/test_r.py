@@ -55,6 +55,39 @@ def test_ctrl_c_returns_what_is_done(smollm2_path: Path) -> None:
     assert elapsed < 3, output
 
 
+@pytest.mark.model
+def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) -> None:
+    command = rscript.command("journal.R", smollm2_path, tmp_path / "run.sqlite")
+    process = subprocess.Popen(
+        command,
+        env=rscript.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    lines = []
+    with process:
+        try:
+            for line in process.stdout:
+                if not lines and re.search(r" [1-9]\d?/64 ", line):
+                    process.send_signal(signal.SIGINT)
+                    lines.append(line)
+                elif lines:
+                    lines.append(line)
+        finally:
+            process.kill()
+    first = "".join(lines)
+    found = re.search(r"^answered: (\d+) of 64, 0 from the journal$", first, re.MULTILINE)
+    assert found, first
+    n_answered = int(found[1])
+    assert 0 < n_answered < 64, first
+    assert f"stored: {n_answered}, as returned: TRUE\n" in first, first
+    second = rscript.run("journal.R", smollm2_path, tmp_path / "run.sqlite")
+    assert f"answered: 64 of 64, {n_answered} from the journal\n" in second, second
+    assert "stored: 64, as returned: TRUE\n" in second, second
+    assert "as without a journal: TRUE\n" in second, second
+
+
 def install(folder: Path, library: Path) -> list[str]:
     """Installs an R package from a folder and returns what it exports."""
     library.mkdir()

@@ -42,6 +42,10 @@ class ModelLoadError(Exception):
     pass
 
 
+class JournalError(Exception):
+    pass
+
+
 class ContextClosedError(Exception):
     pass
 
@@ -155,6 +159,8 @@ def sha256(texts):
 def generate_start(context, prompts, options):
     if context.is_closed:
         raise ContextClosedError("the context is closed")
+    if options.get("journal") == "bad.sqlite":
+        raise JournalError("journal: 'bad.sqlite' is {damaged}")
     return {"job": Job(prompts, options)}
 
 
@@ -205,4 +211,25 @@ def job_result(job):
         "n_generated_tokens": [len(text or "") for text in texts],
         "seeds": [4e9 + i for i in range(n)],
         "stats": {"n_prompts": float(n), "seed": 4e9, "line": f"{n} prompts in no time"},
+    }
+
+
+@_boundary
+def journal_read(path):
+    if path == "bad.sqlite":
+        raise JournalError("path: 'bad.sqlite' is {damaged}")
+    n = 0 if path == "empty.sqlite" else 2
+    return {
+        "prompts": ["a", "größe"][:n],
+        "texts": ["a!", None][:n],
+        "finish_reasons": ["stop", "error"][:n],
+        "errors": [None, "too long"][:n],
+        "n_prompt_tokens": [1, 2][:n],
+        "n_generated_tokens": [3, 0][:n],
+        "seeds": [4e9, 5.0][:n],
+        "models": ["fake.gguf"] * n,
+        "model_sha256s": ["ab" * 32] * n,
+        "settings": ['{"max_tokens": 3}'] * n,
+        "created": [1.5e9, 1.5e9][:n],
+        "versions": ["0.1.0"] * n,
     }

@@ -1,0 +1,245 @@
+"""Finished results on disk: an SQLite file that outlives the process that writes it.
+
+A result lies under a key made of all that its text depends on (see `journal_key`). The
+file is in WAL mode: processes may share it, and who reads does not block who writes. A
+commit is on the disk when it returns (synchronous=FULL), so a power cut loses none.
+
+A file is looked at without changing a byte of it, or beside it, before it is written to.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from array import array
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from hashlib import blake2b
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from llamaherd import journal_file
+from llamaherd.journal_file import refusals
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from llamaherd.results import FinishReason
+
+VERSION = version("llamaherd")
+
+_ADD_ORIGIN = """
+INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?, ?, ?, ?)
+"""
+# An answer stays as it was stored first; a failure gives way to what comes after it.
+_ADD_RESULT = """
+INSERT INTO result (origin, key, prompt, n_prompt_tokens, seed, text, tokens,
+                    finish_reason, error, created, digest)
+VALUES ((SELECT id FROM origin WHERE model = ? AND model_sha256 = ? AND settings = ?
+         AND version = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+  origin = excluded.origin, prompt = excluded.prompt,
+  n_prompt_tokens = excluded.n_prompt_tokens, seed = excluded.seed,
+  text = excluded.text, tokens = excluded.tokens,
+  finish_reason = excluded.finish_reason, error = excluded.error,
+  created = excluded.created, digest = excluded.digest
+WHERE result.finish_reason = 'error'
+"""
+_SELECT = """
+SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, seed, text,
+       tokens, finish_reason, error, created, digest
+FROM result LEFT JOIN origin ON origin.id = result.origin
+"""
+_SELECT_ALL = f"{_SELECT} ORDER BY result.id"
+_SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """One result that a journal holds.
+
+    Attributes:
+        prompt: As the call was given it; the text of a prompt given as tokens.
+        text: The answer; None for a failure.
+        finish_reason: "stop" or "length"; "error" for a prompt that failed the last time.
+        error: Why it failed; None if it did not.
+        tokens: All tokens generated, without an end-of-generation token.
+        seed: uint32, where its generator started.
+        model: Name of the model's file.
+        model_sha256: SHA-256 of that file, in hexadecimal.
+        settings: JSON object of what else decided the text: max_tokens, stop, the
+            sampling settings that were not the defaults, and those of the context.
+        created: When it was stored; with a time zone, UTC.
+        version: Of llamaherd.
+        key: Made of all that the text depends on, in hexadecimal.
+    """
+
+    prompt: str
+    text: str | None
+    finish_reason: FinishReason
+    error: str | None
+    n_prompt_tokens: int
+    tokens: list[int]
+    seed: int
+    model: str
+    model_sha256: str
+    settings: str
+    created: datetime
+    version: str
+    key: str
+
+    @property
+    def n_generated_tokens(self) -> int:
+        """Number of `tokens`."""
+        return len(self.tokens)
+
+
+class Journal:
+    """A journal that is open for writing, for one thread at a time.
+
+    Args:
+        path: The file; made if it is not there.
+
+    Raises:
+        TypeError: `path` is neither text nor a path.
+        JournalError: It cannot be written, is no journal, or is damaged.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = journal_file.checked_path("journal", path)
+        with refusals("journal", self.path):
+            if not self.path.exists():
+                journal_file.create(self.path)
+            journal_file.check("journal", self.path)
+            self._db = journal_file.connect(self.path, "mode=rw")
+            try:
+                self._db.execute("PRAGMA synchronous = FULL")
+                self._db.execute("BEGIN IMMEDIATE")  # fails where nothing can be written
+                self._db.execute("ROLLBACK")
+            except BaseException:
+                self._db.close()
+                raise
+
+    def find(self, key: bytes) -> JournalEntry | None:
+        """The answer under a key; None if there is none, or only a failure.
+
+        Raises:
+            JournalError: It is damaged.
+        """
+        with refusals("journal", self.path):
+            row = self._db.execute(_SELECT_DONE, (key,)).fetchone()
+            return None if row is None else _entry(row)
+
+    def add(self, entries: Iterable[JournalEntry]) -> None:
+        """Stores results, all or none. They are on the disk when it returns.
+
+        Raises:
+            sqlite3.Error: They could not be stored, for now or for good.
+        """
+        rows = [_row(entry) for entry in entries]
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
+            self._db.executemany(_ADD_RESULT, rows)
+            self._db.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # SQLite may have done so by itself
+                self._db.execute("ROLLBACK")
+            raise
+
+    def find_model_hash(self, state: str) -> bytes | None:
+        """SHA-256 of a model's file, if the file was seen in this very state."""
+        with refusals("journal", self.path):
+            row = self._db.execute(
+                "SELECT sha256 FROM model_file WHERE state = ?", (state,)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def add_model_hash(self, state: str, sha256: bytes) -> None:
+        """Remembers the SHA-256 of a model's file. To fail costs time only."""
+        with suppress(sqlite3.Error):
+            self._db.execute(
+                "INSERT OR REPLACE INTO model_file (state, sha256) VALUES (?, ?)",
+                (state, sha256),
+            )
+
+    def close(self) -> None:
+        """Closes the file. The last one to do so leaves nothing beside it."""
+        self._db.close()
+
+
+def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
+    """All results in a journal, in the order in which they were stored first.
+
+    The journal may be in use by a call that runs. `pandas.DataFrame(journal_read(path))`
+    is a table of it.
+
+    Args:
+        path: A file that `generate_parallel(journal=path)` wrote.
+
+    Raises:
+        TypeError: `path` is neither text nor a path.
+        JournalError: There is no such file, it is no journal, or it is damaged.
+    """
+    file = journal_file.checked_path("path", path)
+    with refusals("path", file):
+        journal_file.check("path", file)
+        rows = journal_file.look(file, lambda db: db.execute(_SELECT_ALL).fetchall())
+        return [_entry(row) for row in rows]
+
+
+def _row(entry: JournalEntry) -> tuple[Any, ...]:
+    """In the order of _SELECT."""
+    row = (
+        entry.model,
+        bytes.fromhex(entry.model_sha256),
+        entry.settings,
+        entry.version,
+        bytes.fromhex(entry.key),
+        entry.prompt,
+        entry.n_prompt_tokens,
+        entry.seed,
+        entry.text,
+        _little_endian(array("i", entry.tokens)).tobytes(),
+        entry.finish_reason,
+        entry.error,
+        entry.created.timestamp(),
+    )
+    return (*row, _digest(row))
+
+
+def _entry(row: tuple[Any, ...]) -> JournalEntry:
+    if _digest(row[:-1]) != row[-1]:
+        raise journal_file.DamagedError(
+            f"what is stored for the prompt {row[5]!r:.60} is not what was written"
+        )
+    tokens = array("i")
+    tokens.frombytes(row[9])
+    return JournalEntry(
+        model=row[0],
+        model_sha256=row[1].hex(),
+        settings=row[2],
+        version=row[3],
+        key=row[4].hex(),
+        prompt=row[5],
+        n_prompt_tokens=row[6],
+        seed=row[7],
+        text=row[8],
+        tokens=_little_endian(tokens).tolist(),
+        finish_reason=row[10],
+        error=row[11],
+        created=datetime.fromtimestamp(row[12], timezone.utc),
+    )
+
+
+def _digest(row: tuple[Any, ...]) -> bytes:
+    """SQLite finds a broken page, but not a changed letter in a text."""
+    return blake2b(repr(row).encode(), digest_size=8).digest()
+
+
+def _little_endian(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

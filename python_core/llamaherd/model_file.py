@@ -1,0 +1,111 @@
+"""Which model a file holds: a hash of its content, computed once for each file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+    from pathlib import Path
+
+_BLOCK = 1 << 20  # bytes, hashed in about a millisecond
+
+
+class ModelFile:
+    """A model's file, or files, as they are when this is made: before they are loaded.
+
+    Args:
+        path: The file; of a split model ("-00001-of-00003.gguf") the first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._paths = _parts(path.absolute())
+        self._state = self._state_now()
+        self._sha256: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the (first) file, without folders."""
+        return self._paths[0].name
+
+    @property
+    def state(self) -> str:
+        """Tells whether files are those that were seen before, unchanged."""
+        return repr(self._state)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the files are still those that there were when this was made."""
+        try:
+            now = self._state_now()
+        except OSError:
+            return False
+        # The last time, of the inode, changes with each new name or permission, too.
+        return [part[:-1] for part in now] == [part[:-1] for part in self._state]
+
+    def remember(self, sha256: bytes) -> None:
+        """Takes the hash from who computed it for files in this state."""
+        self._sha256 = sha256
+
+    def sha256(self, is_cancelled: Callable[[], bool] = lambda: False) -> bytes | None:
+        """SHA-256 of the file's content, or of the hashes of several files.
+
+        Takes about a second for each GB, the first time.
+
+        Args:
+            is_cancelled: Asked after each block; True ends the work.
+
+        Returns:
+            The hash; None if cancelled.
+        """
+        if self._sha256 is None:
+            hashes = []
+            for path in self._paths:
+                part = _sha256(path, is_cancelled)
+                if part is None:
+                    return None
+                hashes.append(part)
+            is_single = len(hashes) == 1
+            joined = b"".join(hashes)
+            self._sha256 = joined if is_single else hashlib.sha256(joined).digest()
+        return self._sha256
+
+    def _state_now(self) -> list[tuple[int, ...]]:
+        return [_state(path.stat()) for path in self._paths]
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+def _parts(path: Path) -> list[Path]:
+    """All files of a split model, as llama.cpp names them; otherwise the file itself."""
+    match = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
+    if match is None:
+        return [path]
+    n_parts = int(match[2])
+    parts = [
+        path.with_name(f"{match[1]}-{i:05}-of-{n_parts:05}.gguf")
+        for i in range(1, n_parts + 1)
+    ]
+    return parts if all(part.is_file() for part in parts) else [path]
+
+
+def _sha256(path: Path, is_cancelled: Callable[[], bool]) -> bytes | None:
+    hasher = hashlib.sha256()
+    block = memoryview(bytearray(_BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while n_read := file.readinto(block):
+            if is_cancelled():
+                return None
+            hasher.update(block[:n_read])
+    return hasher.digest()

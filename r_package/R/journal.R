@@ -1,0 +1,54 @@
+#' Read a journal
+#'
+#' A table of the results that [generate_parallel()] stored with its argument `journal`. The
+#' file may be in use by a call that runs, in this session or another. It needs no model.
+#'
+#' @param path Path of a journal; `~` is expanded.
+#' @returns A data frame with one row per result, in the order in which they were stored
+#'   first:
+#'
+#'   * `prompt`, and `text`, the answer; NA for a prompt that failed the last time.
+#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`, and `error`, the reason of a
+#'     failure; NA if there was none.
+#'   * `n_prompt_tokens`, `n_generated_tokens` and `seed`.
+#'   * `model`, the name of the model's file, and `model_sha256`, the SHA-256 of its content,
+#'     as `sha256sum` computes it.
+#'   * `settings`: what else decided the text, as JSON: `max_tokens`, `stop`, sampling
+#'     settings that were not the defaults, settings of the context.
+#'   * `created`: when it was stored, a [POSIXct][base::DateTimeClasses] in UTC, and
+#'     `version`, that of llamaherd.
+#'
+#'   A file that is no journal, or damaged, is an error of class
+#'   `llamaherd_error_journal`, and stays as it is.
+#' @seealso [generate_parallel()]
+#' @export
+#' @examples
+#' \dontrun{
+#' answers <- generate_parallel(context, texts, journal = "labels.sqlite")
+#' journal_read("labels.sqlite")
+#' }
+journal_read <- function(path) {
+  error_call <- rlang::current_env()
+  path <- expand_path(check_string(path))
+  columns <- py_call("journal_read", path, error_call = error_call)
+  numbers <- function(name) as.double(unlist(columns[[name]]))
+  counts <- function(name) as.integer(unlist(columns[[name]]))
+  data.frame(
+    prompt = as_text(columns[["prompts"]]),
+    text = as_text(columns[["texts"]]),
+    finish_reason = as_text(columns[["finish_reasons"]]),
+    error = as_text(columns[["errors"]]),
+    n_prompt_tokens = counts("n_prompt_tokens"),
+    n_generated_tokens = counts("n_generated_tokens"),
+    seed = numbers("seeds"),
+    model = as_text(columns[["models"]]),
+    model_sha256 = as_text(columns[["model_sha256s"]]),
+    settings = as_text(columns[["settings"]]),
+    created = as.POSIXct(numbers("created"), origin = "1970-01-01", tz = "UTC"),
+    version = as_text(columns[["versions"]])
+  )
+}
+
+expand_path <- function(path) {
+  if (!is.null(path)) as_utf8(path.expand(path))
+}

@@ -1,0 +1,441 @@
+"""The journal on a fake engine: nothing lost, nothing doubled, nothing mixed up."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sqlite3
+from itertools import chain, repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_engine import N_VOCAB, FakeEngine, answer, text_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journalled import NUMERICS, SIZES, entries, recorded, request, run
+from llamaherd import (
+    GenerationError,
+    JournalError,
+    JournalWarning,
+    SamplingParams,
+    journal_file,
+)
+from llamaherd.call import Call
+from llamaherd.job import Job
+from llamaherd.journal import Journal
+from llamaherd.journal_key import journal_key, settings_json
+from llamaherd.model_file import ModelFile
+from llamaherd.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.client import Kept, Request
+    from llamaherd.journal import JournalEntry
+    from llamaherd.plan import Plan
+    from llamaherd.results import Result
+
+POISON = N_VOCAB + 7
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
+    return tmp_path
+
+
+def told(result: Result) -> dict[str, object]:
+    """All of a result but how much of its prompt was computed."""
+    fields = dataclasses.asdict(result)
+    del fields["n_reused_tokens"]
+    return fields
+
+
+# ---- the same call again ---------------------------------------------------------------
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[Request]:
+    """Prompts with common beginnings, twins, failures, drawn and greedy answers."""
+    return [
+        request(
+            [1] * draw(st.sampled_from([0, 0, 20])) + draw(st.lists(st.integers(0, 3))),
+            draw(st.integers(1, 30)),
+            temperature=draw(st.sampled_from([0.0, 0.8])),
+            seed=draw(st.integers(0, 2)),
+        )
+        if draw(st.integers(0, 7))
+        else request([1, POISON])
+        for _ in range(draw(st.integers(1, 25)))
+    ]
+
+
+@given(requests=workloads(), stops=st.lists(st.integers(0, 30), max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_a_broken_run_that_goes_on_equals_an_unbroken_one(
+    requests: list[Request], stops: list[int]
+) -> None:
+    call = Call(requests, seed=1, n_ctx_train=100_000)
+    whole = call.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model.gguf").write_bytes(b"GGUF")
+        done: set[int] = set()
+        for stop in stops:
+            # The journal asks once for each prompt and each MB of the model.
+            polls = chain(repeat(False, len(requests) + 1 + stop), repeat(True))
+            results, _ = run(folder, requests, is_cancelled=polls.__next__)
+            finished = {result.index for result in results if result.is_finished}
+            assert finished >= done
+            done = finished
+        results, engine = run(folder, requests)
+        assert [told(result) for result in results] == [told(result) for result in whole]
+        assert results.stats.n_journal == len(done)
+        n_open = sum(r.finish_reason != "error" for r in whole) - len(done)
+        n_poisoned = sum(POISON in asked.tokens for asked in requests)
+        assert engine.numbers["n_failed_decodes"] == 0 or n_poisoned
+        assert engine.n_submitted == 0 or n_open or n_poisoned
+        again, engine = run(folder, requests)
+        assert [told(result) for result in again] == [told(result) for result in whole]
+        assert engine.numbers["n_generated"] == 0
+        assert [path.name for path in sorted(folder.iterdir())] == [
+            "model.gguf",
+            "run.sqlite",
+        ]
+
+
+def test_only_what_is_missing_is_submitted(folder: Path) -> None:
+    requests = [request([i, 1]) for i in range(10)]
+    run(folder, requests[::2])
+    results, engine = run(folder, requests)
+    assert engine.n_submitted == 5
+    assert results.stats.n_journal == 5
+    assert "5 from the journal" in str(results.stats)
+    assert results.texts == [text_of(answer(asked)[0]) for asked in requests]
+    # Nothing of a stored prompt was computed for it.
+    assert [result.n_reused_tokens for result in results] == [2, 0] * 5
+
+
+def test_progress_counts_what_was_stored(folder: Path) -> None:
+    requests = [request([1]), request([1]), request([2])]
+    run(folder, requests)
+    call = recorded(folder, requests)
+    call.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    assert (call.progress.n_done, call.progress.n_failed) == (3, 0)
+
+
+def test_equal_prompts_share_one_entry(folder: Path) -> None:
+    requests = [request([1, 2]) for _ in range(4)] + [request([3])]
+    results, _ = run(folder, requests)
+    assert (results.stats.n_journal, results.stats.n_copied) == (0, 3)
+    assert len(entries(folder)) == 2
+    results, _ = run(folder, [*requests, request([3]), request([4]), request([4])])
+    assert (results.stats.n_journal, results.stats.n_copied) == (6, 1)
+    assert len(entries(folder)) == 3
+
+
+def test_drawn_answers_belong_to_their_seeds(folder: Path) -> None:
+    asked = [request([1, 2], 9, temperature=1.0, seed=seed) for seed in (5, 6, 5)]
+    results, _ = run(folder, asked)
+    assert results[0].text != results[1].text
+    assert results[0].text == results[2].text
+    assert len(entries(folder)) == 2
+    results, engine = run(folder, asked[::-1])
+    assert (results.stats.n_journal, engine.n_submitted) == (3, 0)
+    # Where nothing is drawn the seed decides nothing, and the result has its own.
+    run(folder, [request([8], seed=1)])
+    results, engine = run(folder, [request([8], seed=2)])
+    assert (engine.n_submitted, results[0].seed) == (0, 2)
+
+
+def test_failures_are_tried_again_and_replaced(folder: Path) -> None:
+    class Broken(FakeEngine):
+        def submit(self, id_: int, asked: Request, fork_from: int | None) -> None:
+            if asked.tokens[0] == 2:
+                raise ValueError("not today")
+            super().submit(id_, asked, fork_from)
+
+    requests = [request([1]), request([2]), request([])]
+    run(folder, requests, Broken(4096, 12))
+    first, second, third = sorted(
+        entries(folder), key=lambda entry: entry.n_prompt_tokens
+    )
+    assert (first.error, first.finish_reason) == (
+        "the prompt is empty: it has no tokens",
+        "error",
+    )
+    assert {second.error, third.error} == {None, "not today"}
+    results, engine = run(folder, requests)
+    assert engine.n_submitted == 1
+    assert results[1].is_finished
+    assert results.stats.n_failed == 1
+    assert [entry.error for entry in entries(folder)].count(None) == 2
+    # And no failure takes the place of an answer.
+    run(folder, requests, Broken(4096, 12))
+    assert [entry.error for entry in entries(folder)].count(None) == 2
+
+
+def test_what_was_finished_before_an_error_is_stored(folder: Path) -> None:
+    requests = [request([i], 1) for i in range(4)] + [request([POISON])]
+    with pytest.raises(GenerationError, match=r"prompts\[4\]"):
+        run(folder, requests, on_error="stop")
+    assert sum(entry.error is None for entry in entries(folder)) == 4
+
+
+def test_a_call_that_cannot_run_leaves_a_journal_that_works(folder: Path) -> None:
+    def prepare(_needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan, Kept]:
+        raise MemoryError("too much")
+
+    with pytest.raises(MemoryError):
+        recorded(folder, [request([1])]).run(prepare, lambda: False)
+    assert entries(folder) == []
+    results, _ = run(folder, [request([1])])
+    assert results[0].is_finished
+
+
+def test_cancelled_before_the_model_is_known_stores_nothing(folder: Path) -> None:
+    results, _ = run(folder, [request([1]), request([])], is_cancelled=lambda: True)
+    assert results.finish_reasons == ["cancelled", "error"]
+    assert entries(folder) == []
+
+
+def test_a_fast_writer_stores_each_result_while_the_call_runs(folder: Path) -> None:
+    seen = []
+
+    class Curious(FakeEngine):
+        def run(self, *args: object, **options: object) -> object:
+            seen.append(len(entries(folder)))
+            return super().run(*args, **options)
+
+    run(folder, [request([i, i], 30) for i in range(400)], Curious(4096, 12))
+    assert len(entries(folder)) == 400
+    assert any(0 < n < 400 for n in seen)
+    assert seen == sorted(seen)
+
+
+# ---- keys ------------------------------------------------------------------------------
+
+OTHER = {
+    "temperature": 0.5,
+    "top_k": 41,
+    "top_p": 0.9,
+    "min_p": 0.1,
+    "typical_p": 0.9,
+    "top_n_sigma": 1.0,
+    "repeat_last_n": 5,
+    "penalty_repeat": 1.1,
+    "penalty_freq": 0.1,
+    "penalty_present": 0.1,
+    "xtc_probability": 0.1,
+    "xtc_threshold": 0.2,
+    "dry_multiplier": 0.5,
+    "dry_base": 2.0,
+    "dry_allowed_length": 3,
+    "dry_penalty_last_n": 9,
+    "dry_breakers": ("x",),
+    "mirostat": 1,
+    "mirostat_tau": 4.0,
+    "mirostat_eta": 0.2,
+    "logit_bias": {3: float("-inf")},
+    "grammar": 'root ::= "a"',
+    "ignore_eos": True,
+}
+
+
+def key(asked: Request, model: bytes = b"m" * 32, **context: object) -> bytes:
+    return journal_key(model, settings_json(asked, {**NUMERICS, **context}), asked)
+
+
+def test_everything_that_the_text_depends_on_is_in_the_key() -> None:
+    names = {field.name for field in dataclasses.fields(SamplingParams)}
+    assert set(OTHER) == names - {"max_tokens", "stop", "seed"}
+    plain = request([1, 2])
+    keys = [
+        key(plain),
+        key(plain, b"n" * 32),
+        key(plain, type_k="q8_0"),
+        key(plain, deterministic=True),
+        key(request([1, 2, 3])),
+        key(request([513])),  # the bytes of [1, 2] in other places
+        key(request([1, 2], 6)),
+        key(dataclasses.replace(plain, stop=("a", "b"))),
+        key(dataclasses.replace(plain, stop=("ab",))),
+        key(request([1, 2], temperature=0.8, seed=1)),
+        key(request([1, 2], temperature=0.8, seed=2)),
+        *(key(request([1, 2], **{name: value})) for name, value in OTHER.items()),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key(plain) == key(request([1, 2], seed=99))
+    assert key(plain) == key(dataclasses.replace(plain, text="another spelling"))
+
+
+def test_keys_stay_what_they_are_from_version_to_version() -> None:
+    # Whoever changes these, or a default of SamplingParams, loses everybody's journals.
+    asked = dataclasses.replace(
+        request([1, 2, 3], 9, temperature=0.5, top_k=3, seed=11), stop=("é",)
+    )
+    assert settings_json(asked, NUMERICS) == (
+        '{"max_tokens": 9, "stop": ["é"], "temperature": 0.5, "top_k": 3, '
+        '"type_k": "f16"}'
+    )
+    assert settings_json(request([1]), {}) == '{"max_tokens": 5, "stop": []}'
+    assert key(asked).hex() == GOLDEN_KEY
+    assert {name: getattr(SamplingParams(), name) for name in OTHER} == DEFAULTS
+
+
+GOLDEN_KEY = "6afd673019d4d6f22d04d9a6131511e4f39cb082eb8291f36dc6405984272289"
+DEFAULTS = {
+    "temperature": 0.0,
+    "top_k": 40,
+    "top_p": 1.0,
+    "min_p": 0.05,
+    "typical_p": 1.0,
+    "top_n_sigma": -1.0,
+    "repeat_last_n": 0,
+    "penalty_repeat": 1.0,
+    "penalty_freq": 0.0,
+    "penalty_present": 0.0,
+    "xtc_probability": 0.0,
+    "xtc_threshold": 0.1,
+    "dry_multiplier": 0.0,
+    "dry_base": 1.75,
+    "dry_allowed_length": 2,
+    "dry_penalty_last_n": -1,
+    "dry_breakers": ("\n", ":", '"', "*"),
+    "mirostat": 0,
+    "mirostat_tau": 5.0,
+    "mirostat_eta": 0.1,
+    "logit_bias": (),
+    "grammar": None,
+    "ignore_eos": False,
+}
+
+
+def test_another_model_or_other_settings_add(folder: Path) -> None:
+    run(folder, [request([1])])
+    for asked in (request([1], 6), request([1], top_k=3)):
+        results, _ = run(folder, [asked])
+        assert results.stats.n_journal == 0
+    (folder / "model.gguf").write_bytes(b"GGUF and weighty")  # as long as before
+    results, _ = run(folder, [request([1])])
+    assert results.stats.n_journal == 0
+    assert len(entries(folder)) == 4
+    assert len({entry.model_sha256 for entry in entries(folder)}) == 2
+
+
+# ---- the model's file ------------------------------------------------------------------
+
+
+def test_a_model_is_hashed_once_for_each_journal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder, [request([1])])
+    (entry,) = entries(folder)
+    assert entry.model_sha256 == hashlib.sha256(b"GGUF and weights").hexdigest()
+    assert entry.model == "model.gguf"
+    monkeypatch.setattr("llamaherd.model_file._sha256", None)
+    results, _ = run(folder, [request([1])])
+    assert results.stats.n_journal == 1
+
+
+def test_a_model_that_is_exchanged_while_it_is_hashed_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = recorded(folder, [request([1])])
+    monkeypatch.setattr(
+        "llamaherd.model_file._sha256",
+        lambda path, _is_cancelled: bytes(path.write_bytes(b"other") * 6),
+    )
+    with pytest.raises(JournalError, match=r"'model.gguf' has changed since it was"):
+        call.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    assert entries(folder) == []
+
+
+def test_a_file_knows_whether_it_changed(folder: Path) -> None:
+    path = folder / "model.gguf"
+    file = ModelFile(path)
+    path.chmod(0o600)
+    assert file.is_unchanged
+    path.write_bytes(b"GGUF")
+    assert not file.is_unchanged
+    file = ModelFile(path)
+    path.unlink()
+    assert not file.is_unchanged
+
+
+def test_all_parts_of_a_split_model_count(tmp_path: Path) -> None:
+    paths = [tmp_path / f"m-0000{i}-of-00002.gguf" for i in (1, 2)]
+    hashes = set()
+    for contents in ((b"a", b"b"), (b"a", b"c"), (b"ab", b"")):
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        hashes.add(ModelFile(paths[0]).sha256())
+    assert len(hashes) == 3
+    assert None not in hashes
+    paths[1].unlink()
+    assert ModelFile(paths[0]).sha256() == hashlib.sha256(b"ab").digest()
+    assert ModelFile(paths[0]).sha256(lambda: True) is None
+
+
+# ---- when nothing can be written -------------------------------------------------------
+
+
+class FakeContext:
+    """Where a Job runs."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.closed = False
+
+    def prepare(self, _needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan, Kept]:
+        return FakeEngine(4096, 12), SIZES, {}
+
+
+def test_a_full_disk_costs_no_result(folder: Path) -> None:
+    requests = [request([i, i], 30) for i in range(200)]
+    call = recorded(folder, requests)
+    # SQLite's own "disk is full".
+    n_pages = call._journal._db.execute("PRAGMA page_count").fetchone()[0]
+    call._journal._db.execute(f"PRAGMA max_page_count = {n_pages + 2}")
+    job = Job(FakeContext(), call)
+    with pytest.warns(JournalWarning, match=r"200 results could not .*run.sqlite'.*full"):
+        results = job.results()
+    assert all(result.is_finished for result in results)
+    assert entries(folder) == []
+    results, engine = run(folder, requests)
+    assert engine.n_submitted == 200
+
+
+def test_what_could_not_be_written_is_written_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = recorded(folder, [request([i, i], 3) for i in range(50)])
+    add = call._journal.add
+    refusals = iter(["database is locked"])
+
+    def refuse_once(group: list[JournalEntry]) -> None:
+        for reason in refusals:
+            raise sqlite3.OperationalError(reason)
+        add(group)
+
+    monkeypatch.setattr(call._journal, "add", refuse_once)
+    results = Job(FakeContext(), call).results()  # warns of nothing
+    assert all(result.is_finished for result in results)
+    assert next(refusals, None) is None
+    assert len(entries(folder)) == 50
+
+
+def test_a_locked_journal_is_waited_for_and_then_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_file, "_BUSY_S", 0.05)
+    Journal(folder / "run.sqlite").close()
+    other = sqlite3.connect(folder / "run.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalError, match="cannot be used: database is locked"):
+        Journal(folder / "run.sqlite")
+    other.execute("COMMIT")
+    other.close()
+    Journal(folder / "run.sqlite").close()

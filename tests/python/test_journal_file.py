@@ -1,0 +1,228 @@
+"""The journal's file: whole, shared, or refused and left as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import subprocess
+import sys
+from datetime import timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_engine import answer, text_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journalled import entries, many, request, run
+from llamaherd import JournalError, journal_file, journal_read
+from llamaherd.journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from llamaherd.journal import JournalEntry
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
+    return tmp_path
+
+
+# ---- files that are no journals, or damaged --------------------------------------------
+
+
+def other_sqlite(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE result (key BLOB)")
+    db.close()
+
+
+def later_format(path: Path) -> None:
+    Journal(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+
+
+def truncated(path: Path) -> None:
+    Journal(path).close()
+    path.write_bytes(path.read_bytes()[:-4096])
+
+
+def overwritten(path: Path) -> None:
+    Journal(path).close()
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"x" * (len(content) - 4096))
+
+
+NO_JOURNALS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "text": (
+        lambda path: path.write_text("a,b\n1,2\n"),
+        "is not a journal: file is not",
+    ),
+    "empty": (lambda path: path.write_bytes(b""), "is not a journal: it is empty"),
+    "sqlite": (other_sqlite, "SQLite file of another application"),
+    "later": (later_format, "is a journal in format 2"),
+    "truncated": (truncated, "is damaged|cannot be used"),
+    "overwritten": (overwritten, "is damaged|cannot be used"),
+    "folder": (lambda path: path.mkdir(), "is a folder"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_JOURNALS)
+def test_what_is_no_journal_is_left_as_it_is(folder: Path, kind: str) -> None:
+    make, message = NO_JOURNALS[kind]
+    path = folder / "run.sqlite"
+    make(path)
+    before = None if path.is_dir() else path.read_bytes()
+    for name, use in (("journal", Journal), ("path", journal_read)):
+        with pytest.raises(JournalError, match=message) as caught:
+            use(path)
+        assert str(caught.value).startswith(f"{name}: ")
+        assert "run.sqlite" in str(caught.value)
+    assert before is None or path.read_bytes() == before
+    assert sorted(item.name for item in folder.iterdir()) == ["model.gguf", "run.sqlite"]
+
+
+def test_places_that_cannot_be_used(folder: Path) -> None:
+    with pytest.raises(JournalError, match="there is no folder"):
+        Journal(folder / "none" / "run.sqlite")
+    with pytest.raises(JournalError, match=r"path: .*none.sqlite.* cannot be used"):
+        journal_read(folder / "none.sqlite")
+    assert not (folder / "none.sqlite").exists()
+    with pytest.raises(TypeError, match="journal must be a str or a path, not 5"):
+        Journal(5)
+    if sys.platform == "linux":  # nobody may make files there
+        with pytest.raises(JournalError, match=r"'/proc/run.sqlite' cannot be used"):
+            Journal("/proc/run.sqlite")
+
+
+def test_names_with_odd_characters(folder: Path) -> None:
+    path = folder / "a?b#c%20d é.sqlite"
+    Journal(path).close()
+    assert journal_read(str(path)) == []
+    assert path.exists()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("sound")
+    (folder / "model.gguf").write_bytes(b"GGUF")
+    run(folder, [request([i, i, 1], 40) for i in range(60)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal_file, "_RETRY_S", (0.0,))  # nobody else writes to it
+        yield folder / "run.sqlite"
+
+
+@given(place=st.integers(0, 10**6), change=st.integers(1, 255))
+@settings(max_examples=300, deadline=None)
+def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int) -> None:
+    expected = journal_read(sound)
+    content = bytearray(sound.read_bytes())
+    content[place % len(content)] ^= change
+    with TemporaryDirectory() as name:
+        damaged = Path(name) / "run.sqlite"
+        damaged.write_bytes(content)
+        try:
+            found = journal_read(damaged)
+        except JournalError:
+            found = []
+            with pytest.raises(JournalError):
+                find_all(damaged, expected)
+        else:
+            assert find_all(damaged, expected) == found == expected
+        assert len(list(Path(name).iterdir())) == 1
+        assert damaged.read_bytes() == content or found
+
+
+def find_all(path: Path, expected: list[JournalEntry]) -> list[JournalEntry | None]:
+    journal = Journal(path)
+    try:
+        return [journal.find(bytes.fromhex(entry.key)) for entry in expected]
+    finally:
+        journal.close()
+
+
+# ---- several at once -------------------------------------------------------------------
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from journalled import many, run
+run(Path(sys.argv[2]), many(int(sys.argv[3])))
+"""
+
+
+def test_processes_share_a_journal(folder: Path) -> None:
+    command = [sys.executable, "-c", PROCESS, str(Path(__file__).parent), str(folder)]
+    processes = [subprocess.Popen([*command, str(start)]) for start in (0, 500, 1000)]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    found = entries(folder)
+    assert len(found) == len({entry.key for entry in found}) == 1500
+    for entry in found:
+        tokens = [int(token) for token in entry.prompt.split()]
+        assert entry.text == text_of(answer(request(tokens))[0])
+    _, engine = run(folder, many(0))
+    assert engine.n_submitted == 0
+
+
+def test_a_journal_in_use_can_be_read(folder: Path) -> None:
+    run(folder, [request([1])])
+    journal = Journal(folder / "run.sqlite")
+    (entry,) = entries(folder)
+    journal.add([dataclasses.replace(entry, key="ab" * 32)])
+    assert [each.key for each in entries(folder)] == [entry.key, "ab" * 32]
+    journal.close()
+
+
+OPEN_AND_CLOSE = """
+import sys
+from llamaherd.journal import Journal
+Journal(sys.argv[1]).close()
+"""
+
+
+def test_reading_a_journal_leaves_the_locks_of_its_writer(folder: Path) -> None:
+    # Whoever closes a file gives up all locks that the process has on it (POSIX). Without
+    # its lock, the last of the others would take the writer's log away.
+    run(folder, [request([1])])
+    journal = Journal(folder / "run.sqlite")
+    (entry,) = entries(folder)
+    Journal(folder / "run.sqlite").close()
+    journal.add([dataclasses.replace(entry, key="ab" * 32)])
+    command = [sys.executable, "-c", OPEN_AND_CLOSE, str(folder / "run.sqlite")]
+    subprocess.run(command, check=True)
+    journal.add([dataclasses.replace(entry, key="cd" * 32)])
+    assert [each.key for each in entries(folder)] == [entry.key, "ab" * 32, "cd" * 32]
+    journal.close()
+
+
+# ---- reading ---------------------------------------------------------------------------
+
+
+def test_entries_tell_people_what_there_is(folder: Path) -> None:
+    asked = request([1, 2], 3, temperature=0.5, seed=2**32 - 1)
+    as_tokens = dataclasses.replace(request([9]), text=None)
+    odd = dataclasses.replace(request([5]), text="NUL \0, é, 🎉 and 'quotes'")
+    results, _ = run(folder, [asked, as_tokens, odd])
+    by_tokens = {entry.n_prompt_tokens: entry for entry in entries(folder)}
+    entry = by_tokens[2]
+    assert (entry.prompt, entry.text, entry.error) == ("1 2", results[0].text, None)
+    assert entry.tokens == results[0].tokens
+    assert entry.n_generated_tokens == len(entry.tokens)
+    assert (entry.finish_reason, entry.seed) == (results[0].finish_reason, 2**32 - 1)
+    assert entry.created.tzinfo is timezone.utc
+    assert json.loads(entry.settings) == {
+        "max_tokens": 3,
+        "stop": [],
+        "temperature": 0.5,
+        "type_k": "f16",
+    }
+    prompts = {each.prompt for each in entries(folder)}
+    assert prompts == {"1 2", "written out: 9", odd.text}
