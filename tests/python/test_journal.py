@@ -178,7 +178,7 @@ def test_failures_are_tried_again_and_replaced(folder: Path) -> None:
 
 
 def test_what_was_finished_before_an_error_is_stored(folder: Path) -> None:
-    requests = [request([i], 1) for i in range(4)] + [request([POISON])]
+    requests = [request([i], 1) for i in range(4)] + [request([POISON], 1)]
     with pytest.raises(GenerationError, match=r"prompts\[4\]"):
         run(folder, requests, on_error="stop")
     assert sum(entry.error is None for entry in entries(folder)) == 4
