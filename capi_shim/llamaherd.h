@@ -166,6 +166,45 @@ LH_API int32_t lh_detokenize(const lh_model* model, const int32_t* tokens,
                              int32_t unparse_special, char* text, int32_t capacity,
                              int32_t* n_text, lh_error* error);
 
+/* ---- requantizing, comparing ------------------------------------------------------ */
+
+/* Writes a copy of a model with its weights in another type (llama_model_quantize with
+ * allow_requantize). ftype: an enum llama_ftype; n_threads 0: all cores. An `out_path`
+ * that exists is overwritten. It cannot be interrupted, and takes some seconds per GB.
+ * After a failure (LH_MODEL_ERROR, also when the disk is full) the caller removes what is
+ * there. */
+LH_API int32_t lh_model_quantize(const char* path, const char* out_path, int32_t ftype,
+                                 int32_t n_threads, lh_error* error);
+
+/* Compares what two models with one vocabulary predict, as llama.cpp's perplexity program
+ * does with --kl-divergence. Both models must outlive it. One thread at a time. */
+typedef struct lh_comparison lh_comparison;
+
+LH_API int32_t lh_comparison_new(const lh_model* base, const lh_model* other,
+                                 int32_t n_threads, lh_comparison** out, lh_error* error);
+LH_API void lh_comparison_free(lh_comparison* comparison);
+
+/* Has both models read a chunk, int32[n_tokens] with 2 to 256 tokens, by itself, and
+ * scores their predictions of the tokens in its second half. */
+LH_API int32_t lh_comparison_add(lh_comparison* comparison, const int32_t* tokens,
+                                 int32_t n_tokens, lh_error* error);
+
+/* As lh_engine_abort, for lh_comparison_add; from any thread. */
+LH_API void lh_comparison_abort(lh_comparison* comparison, int32_t abort);
+
+typedef struct lh_comparison_result {
+  int64_t n_tokens; /* predictions scored */
+  double base_perplexity;
+  double other_perplexity;
+  double mean_kl;  /* KL divergence (base || other) of a prediction, nats */
+  double p99_kl;   /* 99th percentile (nearest rank) */
+  double max_kl;   /* largest */
+  double same_top; /* share of predictions whose most likely token is the same */
+} lh_comparison_result;
+
+LH_API int32_t lh_comparison_get(const lh_comparison* comparison,
+                                 lh_comparison_result* out, lh_error* error);
+
 /* ---- prefix tree ---------------------------------------------------------------- */
 
 /* Finds the prefixes that prompts share. tokens: int32[offsets[n_prompts]], prompt i is

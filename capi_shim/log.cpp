@@ -106,6 +106,19 @@ std::string LogMark::first_problem() const {
   return "";
 }
 
+std::string LogMark::last_error() const {
+  Log& log = the_log();
+  const std::scoped_lock lock(log.mutex);
+  const size_t first = line_ > log.n_dropped ? line_ - log.n_dropped : 0;
+  for (size_t i = log.lines.size(); i > first; --i) {
+    const Line& line = log.lines[i - 1];
+    if (line.level == GGML_LOG_LEVEL_ERROR) {
+      return line.text.substr(0, line.text.find_last_not_of('\n') + 1);
+    }
+  }
+  return "";
+}
+
 int debug_level() {
   const char* value = std::getenv("NEWRLLAMA_DEBUG");
   return value == nullptr ? 0 : static_cast<int>(std::strtol(value, nullptr, 10));

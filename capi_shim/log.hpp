@@ -18,6 +18,8 @@ class LogMark {
   LogMark();
   // First error or warning line logged since, without its newline; "" if none.
   std::string first_problem() const;
+  // Last error line, for calls that end with what stopped them; "" if none.
+  std::string last_error() const;
 
  private:
   size_t line_;

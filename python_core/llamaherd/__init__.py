@@ -25,12 +25,16 @@ from llamaherd.errors import (
     ModelLoadError,
     NativeError,
     NoSpaceError,
+    QuantizeError,
     SamplerError,
 )
 from llamaherd.generate import generate, generate_parallel, start_parallel
 from llamaherd.job import Job
 from llamaherd.journal import JournalEntry, journal_read
 from llamaherd.model import Model, model_metadata
+from llamaherd.optimize import model_optimize, start_optimize
+from llamaherd.optimize_job import OptimizeJob, OptimizeProgress
+from llamaherd.optimize_report import OptimizeReport
 from llamaherd.plan import Plan
 from llamaherd.results import Result, Results
 from llamaherd.sampling import SamplingParams
@@ -55,8 +59,12 @@ __all__ = [
     "ModelLoadError",
     "NativeError",
     "NoSpaceError",
+    "OptimizeJob",
+    "OptimizeProgress",
+    "OptimizeReport",
     "Plan",
     "Progress",
+    "QuantizeError",
     "Result",
     "Results",
     "SamplerError",
@@ -68,6 +76,8 @@ __all__ = [
     "generate_parallel",
     "journal_read",
     "model_metadata",
+    "model_optimize",
+    "start_optimize",
     "start_parallel",
     "tokenize",
 ]

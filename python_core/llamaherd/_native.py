@@ -1,4 +1,4 @@
-"""The shim as Python sees it. Only this module and `_native_engine` know cffi."""
+"""The shim as Python sees it. Only the `_native` modules know cffi."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from llamaherd._shim import CData
 
-__all__ = ["ffi", "lib"]  # for _native_engine
+__all__ = ["ffi", "lib"]  # for the other _native modules
 
 PARSE_AUTO = -1  # of `tokenize_prompt`: decide by how the prompt starts
 

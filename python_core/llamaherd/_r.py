@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
 from llamaherd import _native, machine
+from llamaherd.optimize_report import FileRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -198,6 +199,34 @@ def sha256(texts: Sequence[str | None]) -> list[str | None]:
     ]
 
 
+# ---- requantizing ---------------------------------------------------------------------
+
+
+@_boundary
+def optimize_start(
+    path: str, out: str | None, options: Mapping[str, Any]
+) -> dict[str, lh.OptimizeJob]:
+    """Starts to requantize a model; `job_wait` and `job_cancel` are for its job, too."""
+    return {"job": lh.start_optimize(path, out, **options)}
+
+
+@_boundary
+def optimize_result(job: lh.OptimizeJob) -> dict[str, Any] | None:
+    """The report, with the files as columns, the original first. None: cancelled."""
+    report = job.result()
+    if report is None:
+        return None
+    return {
+        "path": _clean(str(report.path)),
+        "chosen": report.chosen,
+        "verdict": _clean(report.verdict),
+        "files": {
+            name: [getattr(row, name) for row in report.rows]
+            for name in FileRow.__annotations__
+        },
+    }
+
+
 # ---- generation -----------------------------------------------------------------------
 
 
@@ -245,14 +274,14 @@ def generate_start(
 
 
 @_boundary
-def job_wait(job: lh.Job, timeout_s: float) -> dict[str, float]:
+def job_wait(job: lh.Job | lh.OptimizeJob, timeout_s: float) -> dict[str, Any]:
     """Waits for the end of a job, at most `timeout_s`. Tells how far it is."""
     done = job.wait(timeout_s)
     return {"done": done, **dataclasses.asdict(job.progress)}
 
 
 @_boundary
-def job_cancel(job: lh.Job) -> None:
+def job_cancel(job: lh.Job | lh.OptimizeJob) -> None:
     """Tells a job to end; returns at once."""
     job.cancel()
 

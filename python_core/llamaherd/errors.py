@@ -20,6 +20,10 @@ class ModelLoadError(LlamaHerdError, OSError):
     """The model file is missing, is no GGUF file or cannot be loaded."""
 
 
+class QuantizeError(LlamaHerdError, OSError):
+    """A model could not be requantized: no room, no right to write, or not that type."""
+
+
 class ModelClosedError(LlamaHerdError, ValueError):
     """The model was closed."""
 

@@ -8,7 +8,7 @@ import sys
 import warnings
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from llamaherd.errors import ContextClosedError, JournalWarning
@@ -44,7 +44,7 @@ class Job:
         self._is_done = Event()
         self._results: Results | None = None
         self._error: BaseException | None = None
-        _jobs.add(self)
+        cancel_at_exit(self)
         # A daemon: an interpreter that ends cancels its jobs instead of waiting for them.
         self._thread = Thread(target=self._run, name="llamaherd", daemon=True)
         self._thread.start()
@@ -129,7 +129,23 @@ class Job:
         return self._is_cancelled or self._context.closed
 
 
-_jobs: WeakSet[Job] = WeakSet()
+class Cancellable(Protocol):
+    """Work in a thread."""
+
+    def cancel(self) -> None:
+        """Ends it soon; returns at once."""
+
+    def wait(self) -> bool:
+        """Waits for its end."""
+        ...
+
+
+_jobs: WeakSet[Cancellable] = WeakSet()
+
+
+def cancel_at_exit(job: Cancellable) -> None:
+    """Has work cancelled, and waited for, when the interpreter ends."""
+    _jobs.add(job)
 
 
 @atexit.register

@@ -36,6 +36,7 @@ error_classes <- c(
   SamplerError = "argument",
   ModelLoadError = "model",
   ModelClosedError = "model",
+  QuantizeError = "model",
   ChatTemplateError = "model",
   NoSpaceError = "context",
   ContextError = "context",

@@ -9,6 +9,7 @@
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
 #' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
+#' * [model_optimize()] makes a model faster on this computer.
 #' * [install_llamaherd()] sets up the Python package that does the work.
 #'
 #' @section Python:

@@ -14,6 +14,7 @@ import pytest
 import rscript
 from llamaherd import _r
 from llamaherd.journal import Journal
+from llamaherd.optimize_report import FileRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +96,15 @@ def test_the_fake_answers_in_the_real_module_s_shape(
         shapes.append([set(model), set(context), set(job), set(progress), set(result)])
         assert {"line", "seed"} <= set(stats)
     assert shapes[0] == shapes[1]
+
+
+def test_the_fake_s_report_has_the_real_columns(fake: ModuleType) -> None:
+    job = value(fake.optimize_start("a.gguf", None, {"max_kl": 0.01}))["job"]
+    columns = value(fake.optimize_result(job))["files"]
+    assert list(columns) == [field.name for field in dataclasses.fields(FileRow)]
+    progress = value(fake.job_wait(job, 0.01))
+    fields = {field.name for field in dataclasses.fields(lh.OptimizeProgress)}
+    assert set(progress) == fields | {"done"}
 
 
 def value(status: dict[str, Any]) -> Any:

@@ -73,6 +73,26 @@ class Job:
         return self.is_cancelled or self.n_done == len(self.prompts)
 
 
+class OptimizeJob:
+    def __init__(self, path, out, options):
+        self.path = path
+        self.options = options
+        self.n_done = 0
+        self.is_cancelled = False
+
+    def step(self):
+        if self.options.get("text") != "slow":
+            self.n_done = min(3, self.n_done + 1)
+
+    @property
+    def is_done(self):
+        return self.is_cancelled or self.n_done == 3
+
+
+class QuantizeError(Exception):
+    pass
+
+
 @_boundary
 def backend_init():
     pass
@@ -156,6 +176,37 @@ def sha256(texts):
 
 
 @_boundary
+def optimize_start(path, out, options):
+    if out == "full":
+        raise QuantizeError("out: 'full' has {0} MB free")
+    return {"job": OptimizeJob(path, out, options)}
+
+
+@_boundary
+def optimize_result(job):
+    if job.is_cancelled:
+        return None
+    kept = job.options["max_kl"] >= 0.002
+    return {
+        "path": "new.Q8_0.llamaherd.gguf" if kept else job.path,
+        "chosen": "Q8_0" if kept else None,
+        "verdict": "Kept {this} one." if kept else "Kept the original.",
+        "files": {
+            "type": ["Q4_1", "Q8_0"],
+            "size_bytes": [98e6, 3.2e9],
+            "prefill_tokens_per_s": [500.0, 1100.0],
+            "decode_tokens_per_s": [330.0, 350.4],
+            "speedup": [1.0, 1.53],
+            "perplexity": [14.0, 14.013],
+            "mean_kl": [0.0, 0.0021],
+            "p99_kl": [0.0, 0.0151],
+            "same_top": [1.0, 0.976],
+            "same_answers": [1.0, 0.8],
+        },
+    }
+
+
+@_boundary
 def generate_start(context, prompts, options):
     if context.is_closed:
         raise ContextClosedError("the context is closed")
@@ -168,6 +219,14 @@ def generate_start(context, prompts, options):
 def job_wait(job, timeout_s):
     time.sleep(0.01)
     job.step()
+    if isinstance(job, OptimizeJob):
+        return {
+            "done": job.is_done,
+            "n_done": job.n_done,
+            "n_total": 3,
+            "step": "writing {Q8_0}",
+            "elapsed_s": 0.5,
+        }
     return {
         "done": job.is_done,
         "n_done": job.n_done,

@@ -1,0 +1,41 @@
+// How far the predictions of one model are from those of another, on the same tokens.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "batch.hpp"
+#include "llama.h"
+#include "llamaherd.h"
+#include "model.hpp"
+
+struct lh_comparison {
+ public:
+  lh_comparison(const lh_model& base, const lh_model& other, int32_t n_threads);
+
+  void add(const int32_t* tokens, int32_t n_tokens);
+  void abort(bool on) { abort_flag_ = on; }
+  lh_comparison_result result() const;
+
+ private:
+  struct Deleter {
+    void operator()(llama_context* ctx) const { llama_free(ctx); }
+  };
+  using ContextPtr = std::unique_ptr<llama_context, Deleter>;
+
+  ContextPtr make_context(const lh_model& model, int32_t n_threads);
+  void decode(llama_context* ctx);
+  void score(int32_t row, int32_t next_token);
+
+  std::atomic<bool> abort_flag_{false};
+  int32_t n_vocab_;
+  ContextPtr base_;
+  ContextPtr other_;
+  lh::Batch batch_;
+  std::vector<double> kl_;  // of each token that was scored, in nats
+  double base_nll_ = 0;     // sums of -log p(token)
+  double other_nll_ = 0;
+  int64_t n_same_top_ = 0;
+};

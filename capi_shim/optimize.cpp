@@ -1,0 +1,62 @@
+// extern "C" functions of llamaherd.h that requantize models and compare them.
+#include <string>
+
+#include "comparison.hpp"
+#include "guard.hpp"
+#include "log.hpp"
+
+using lh::deref;
+using lh::guard;
+
+int32_t lh_model_quantize(const char* path, const char* out_path, int32_t ftype,
+                          int32_t n_threads, lh_error* error) {
+  return guard(error, [&] {
+    deref(path, "path");
+    deref(out_path, "out_path");
+    lh::require_range("ftype", ftype, 0, LLAMA_FTYPE_GUESSED - 1);
+    lh::require_range("n_threads", n_threads, 0, 1024);
+    // libllama would map a file and write into it at once.
+    lh::require(std::string(path) != out_path, "out_path must not be path");
+    lh::backend_init(false);
+    llama_model_quantize_params params = llama_model_quantize_default_params();
+    params.ftype = static_cast<llama_ftype>(ftype);
+    params.nthread = n_threads;
+    params.allow_requantize = true;
+    const lh::LogMark mark;
+    if (llama_model_quantize(path, out_path, &params) != 0) {
+      throw lh::Error(LH_MODEL_ERROR, "cannot requantize \"" + std::string(path) +
+                                          "\": " + mark.last_error());
+    }
+  });
+}
+
+int32_t lh_comparison_new(const lh_model* base, const lh_model* other, int32_t n_threads,
+                          lh_comparison** out, lh_error* error) {
+  return guard(error, [&] {
+    deref(out, "out") = nullptr;
+    *out = std::make_unique<lh_comparison>(deref(base, "base"), deref(other, "other"),
+                                           n_threads)
+               .release();
+  });
+}
+
+void lh_comparison_free(lh_comparison* comparison) {
+  std::unique_ptr<lh_comparison>{comparison};
+}
+
+int32_t lh_comparison_add(lh_comparison* comparison, const int32_t* tokens,
+                          int32_t n_tokens, lh_error* error) {
+  return guard(error, [&] {
+    deref(comparison, "comparison").add(&deref(tokens, "tokens"), n_tokens);
+  });
+}
+
+void lh_comparison_abort(lh_comparison* comparison, int32_t abort) {
+  if (comparison != nullptr) comparison->abort(abort != 0);
+}
+
+int32_t lh_comparison_get(const lh_comparison* comparison, lh_comparison_result* out,
+                          lh_error* error) {
+  return guard(error,
+               [&] { deref(out, "out") = deref(comparison, "comparison").result(); });
+}

@@ -1,0 +1,144 @@
+"""`model_optimize` in a thread of its own, so that its caller stays free to act."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from llamaherd.job import cancel_at_exit
+from llamaherd.measure import Stop, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from llamaherd.optimize_report import OptimizeReport
+
+    # True: a progress bar; a function is called with each OptimizeProgress.
+    ProgressOption = bool | Callable[["OptimizeProgress"], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeProgress:
+    """How far it is.
+
+    Attributes:
+        n_done: Steps that are over.
+        n_total: Steps in all.
+        step: What is being done, such as "comparing Q8_0".
+        elapsed_s: Seconds since it started.
+    """
+
+    n_done: int
+    n_total: int
+    step: str
+    elapsed_s: float
+
+
+class OptimizeJob:
+    """`model_optimize` under way.
+
+    Args:
+        work: Does it. Is called with what stops it, and with a function to which it tells
+            the name of each step that it starts.
+        n_steps: How many steps there are.
+    """
+
+    def __init__(
+        self, work: Callable[[Stop, Callable[[str], None]], OptimizeReport], n_steps: int
+    ) -> None:
+        self._work = work
+        self._n_steps = n_steps
+        self._steps: list[str] = []
+        self._start = monotonic()
+        self._stop = Stop()
+        self._is_done = Event()
+        self._report: OptimizeReport | None = None
+        self._error: BaseException | None = None
+        cancel_at_exit(self)
+        self._thread = Thread(target=self._run, name="llamaherd", daemon=True)
+        self._thread.start()
+
+    @property
+    def progress(self) -> OptimizeProgress:
+        """How far it is."""
+        n_started = len(self._steps)
+        return OptimizeProgress(
+            n_done=self._n_steps if self._report else max(0, n_started - 1),
+            n_total=self._n_steps,
+            step=self._steps[n_started - 1] if n_started else "",
+            elapsed_s=monotonic() - self._start,
+        )
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until it is over; Ctrl-C ends the wait, not the work.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds; None: as long as it takes.
+
+        Returns:
+            Whether it is over.
+        """
+        if timeout_s is not None:
+            return self._is_done.wait(timeout_s)
+        while not self._is_done.wait(0.05):  # in slices, so that Ctrl-C is seen
+            pass
+        return True
+
+    def cancel(self) -> None:
+        """Ends it within a fraction of a second, but for a file that is being written."""
+        self._stop.set()
+
+    def result(self) -> OptimizeReport | None:
+        """Waits for the end. None: it was cancelled, and has left nothing.
+
+        Raises:
+            QuantizeError: A file could not be made.
+            ContextError: There is not enough memory.
+        """
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._report
+
+    def _run(self) -> None:
+        try:
+            self._report = self._work(self._stop, self._steps.append)
+        except Stopped:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._error = error
+        finally:
+            self._is_done.set()
+
+
+@contextmanager
+def reporter(option: ProgressOption) -> Iterator[Callable[[OptimizeProgress], object]]:
+    """What to call with each `OptimizeProgress`, on the thread that made the call.
+
+    Raises:
+        TypeError: `option` is neither a bool nor callable.
+    """
+    if callable(option):
+        yield option
+    elif option is True:
+        yield from _bar()
+    elif option is False:
+        yield lambda _: None
+    else:
+        raise TypeError(f"progress must be True, False or a function, not {option!r}")
+
+
+def _bar() -> Iterator[Callable[[OptimizeProgress], object]]:
+    from tqdm import tqdm  # noqa: PLC0415 - few calls want a bar
+
+    with tqdm(unit=" steps") as bar:
+
+        def show(progress: OptimizeProgress) -> None:
+            bar.total = progress.n_total
+            bar.set_description(progress.step, refresh=False)
+            bar.update(progress.n_done - bar.n)
+
+        yield show

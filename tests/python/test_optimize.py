@@ -1,0 +1,295 @@
+"""Requantizing: the choice without a model, the rest on SmolLM2."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import llamaherd as lh
+import pytest
+from llamaherd import measure, requantize
+from llamaherd._native_optimize import Closeness
+from llamaherd.measure import Sample, Speed, Speeds
+from llamaherd.optimize_report import Candidate, OptimizeReport, choose
+
+# ---- without a model ----
+
+
+def candidate(type_name: str, kl: float, prefill: float, decode: float) -> Candidate:
+    return Candidate(
+        type=type_name,
+        size_bytes=100_000_000,
+        closeness=Closeness(1000, 20.0, 20.5, kl, 5 * kl, 20 * kl, 0.97),
+        speeds=Speeds(
+            base=Speed(prefill=500, decode=300),
+            other=Speed(prefill=500 * prefill, decode=300 * decode),
+            same_answers=0.75,
+            n_answers=40,
+        ),
+    )
+
+
+GOOD = candidate("Q8_0", 0.002, 2.0, 1.1)
+FAR = candidate("Q4_0", 0.03, 4.0, 1.5)
+
+
+def test_the_fastest_that_is_close_enough_is_chosen() -> None:
+    assert choose((GOOD, FAR), 0.01) is GOOD
+    assert choose((GOOD, FAR), 0.1) is FAR
+    assert choose((GOOD, FAR), 0.002) is GOOD
+    assert choose((GOOD, FAR), 0.001) is None
+
+
+def test_both_speeds_count() -> None:
+    assert candidate("Q6_K", 0, 4.0, 0.25).speedup == pytest.approx(1)
+    assert candidate("Q6_K", 0, 2.0, 0.5).prefill_speedup == pytest.approx(2)
+    assert candidate("Q6_K", 0, 2.0, 0.5).decode_speedup == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("speedup", [0.5, 1.0, 1.04])
+def test_a_file_must_be_worth_its_room(speedup: float) -> None:
+    assert choose((candidate("Q8_0", 0, speedup, speedup),), 0.01) is None
+
+
+def report(chosen: str | None) -> OptimizeReport:
+    return OptimizeReport(
+        path=Path("new.gguf"),
+        original=Path("old.gguf"),
+        original_type=None,
+        chosen=chosen,
+        max_kl=0.01,
+        original_size_bytes=98_000_000,
+        candidates=(GOOD, FAR),
+    )
+
+
+def test_a_report_is_a_table() -> None:
+    lines = str(report("Q8_0")).splitlines()
+    assert len(lines) == 5
+    original = "original 98 500 300 1.00 20.00 0.0000 0.0000 100% 100%"
+    assert lines[1].split() == original.split()
+    assert lines[3].split()[:5] == ["Q4_0", "100", "2000", "450", "2.45"]
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert lines[4] == (
+        "Kept Q8_0, the fastest with a mean KL divergence of at most 0.01: new.gguf"
+    )
+    assert str(report(None)).splitlines()[4].startswith("Kept the original: no candidate")
+
+
+def test_the_name_says_where_it_came_from() -> None:
+    path = requantize.target(Path("a/model.Q4_1.gguf"), Path("b"), "Q8_0")
+    assert path == Path("b/model.Q4_1.Q8_0.llamaherd.gguf")
+
+
+def test_the_type_is_read_from_the_metadata() -> None:
+    assert requantize.type_of({"general.file_type": "7"}) == "Q8_0"
+    assert requantize.type_of({"general.file_type": "1000"}) is None
+    assert requantize.type_of({}) is None
+
+
+@pytest.mark.parametrize("bos", [None, 1])
+@pytest.mark.parametrize("n", [64, 255, 256, 257, 400, 1000])
+def test_chunks_are_the_text_but_for_a_short_rest(n: int, bos: int | None) -> None:
+    tokens = list(range(100, 100 + n))
+    start = [] if bos is None else [bos]
+    chunks = [list(chunk) for chunk in Sample(tokens=tokens, bos=bos).chunks()]
+    assert all(64 <= len(chunk) <= 256 for chunk in chunks)
+    assert all(chunk[: len(start)] == start for chunk in chunks)
+    joined = [token for chunk in chunks for token in chunk[len(start) :]]
+    assert joined == tokens[: len(joined)]
+    assert n - len(joined) < 64
+
+
+def test_windows_begin_differently() -> None:
+    sample = Sample(tokens=list(range(100)), bos=None)
+    windows = [sample.window(place, 50) for place in range(40)]
+    assert len({window[0] for window in windows}) == 40
+    assert {len(window) for window in windows} == {50}
+    assert len(sample.window(0, 512)) == 512
+
+
+# ---- on a model ----
+
+TEXT = " ".join(
+    f"In year {year} the river rose by {year % 7} feet." for year in range(20)
+)
+
+
+@pytest.fixture
+def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "N_ROUNDS", 1)
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("one_round")
+def test_a_model_is_requantized(smollm2_path: Path, tmp_path: Path) -> None:
+    steps = []
+    before = smollm2_path.stat()
+    report = lh.model_optimize(
+        smollm2_path,
+        tmp_path,
+        types=["Q8_0"],
+        text=TEXT,
+        progress=lambda progress: steps.append((progress.n_done, progress.step)),
+    )
+    (tried,) = report.candidates
+    assert (report.original_type, tried.type) == ("Q4_1", "Q8_0")
+    assert 0 < tried.closeness.mean_kl < 0.01
+    assert tried.closeness.p99_kl < 0.1
+    assert tried.closeness.same_top > 0.9
+    assert 1 < tried.closeness.other_perplexity < 50
+    assert tried.speeds.n_answers == 8
+    assert tried.speeds.same_answers >= 0.25
+    assert tried.size_bytes > before.st_size
+    assert report.max_kl == 0.01
+    # Which of the two is faster is the machine's business.
+    kept = [] if report.chosen is None else [report.path]
+    assert list(tmp_path.iterdir()) == kept
+    after = smollm2_path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert steps[-1] == (3, "timing Q8_0")
+    with lh.Model(report.path) as model:
+        assert model.n_vocab == 49152
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("one_round")
+def test_what_is_not_close_enough_is_removed(smollm2_path: Path, tmp_path: Path) -> None:
+    report = lh.model_optimize(
+        smollm2_path, tmp_path, types=("Q8_0",), max_kl=0, text=TEXT
+    )
+    assert report.chosen is None
+    assert report.path == smollm2_path
+    assert list(tmp_path.iterdir()) == []
+
+
+class PressedError(Exception):
+    pass
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        ("writing Q8_0", KeyboardInterrupt),
+        ("comparing Q8_0", KeyboardInterrupt),
+        ("comparing Q8_0", PressedError),  # what `progress` raises ends it, too
+        ("timing Q8_0", KeyboardInterrupt),
+    ],
+)
+def test_ctrl_c_leaves_nothing(
+    smollm2_path: Path, tmp_path: Path, step: str, kind: type[BaseException]
+) -> None:
+    def press(progress: lh.OptimizeProgress) -> None:
+        if progress.step == step:
+            raise kind
+
+    with pytest.raises(kind):
+        lh.model_optimize(
+            smollm2_path, tmp_path, types=["Q8_0"], text=TEXT, progress=press
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.model
+def test_a_file_is_never_overwritten(smollm2_path: Path, tmp_path: Path) -> None:
+    taken = tmp_path / f"{smollm2_path.stem}.Q8_0.llamaherd.gguf"
+    taken.write_text("mine")
+    with pytest.raises(ValueError, match=r"Q8_0\.llamaherd\.gguf' exists already"):
+        lh.model_optimize(smollm2_path, tmp_path, text=TEXT)
+    assert taken.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [taken]
+
+
+def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    source = tmp_path / "model.gguf"
+    source.write_text("model")
+    taken = requantize.target(source, tmp_path, "Q8_0")
+    with requantize.Requantized(source, tmp_path, "Q8_0", 1000, 1) as file:
+        taken.write_text("mine")
+        with pytest.raises(lh.QuantizeError, match="exists already"):
+            file.keep()
+    assert taken.read_text() == "mine"
+    assert set(tmp_path.iterdir()) == {source, taken}
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"path": "none.gguf"}, lh.ModelLoadError, r"there is no file 'none\.gguf'"),
+        ({"path": __file__}, lh.ModelLoadError, "is not a GGUF file"),
+        ({"out": "no/such/folder"}, ValueError, "out must be a folder.*'no/such/folder'"),
+        ({"out": 5}, TypeError, "out must be a str or a path, not 5"),
+        ({"types": "Q8_0"}, TypeError, "types must be a list of str, not 'Q8_0'"),
+        ({"types": []}, ValueError, "types must not be empty"),
+        ({"types": ["Q8_0", "Q9"]}, ValueError, r"types\[1\] must be one of .*not 'Q9'"),
+        ({"types": ["Q8_0"] * 2}, ValueError, r"types\[1\] is 'Q8_0', which is there"),
+        ({"types": ["Q4_1"]}, ValueError, r"types\[0\] is 'Q4_1', which the model has"),
+        ({"max_kl": -1}, ValueError, "max_kl must be between 0 and"),
+        ({"max_kl": float("nan")}, ValueError, "max_kl must be between 0 and"),
+        ({"text": "short"}, ValueError, "text must have at least 64 tokens, not"),
+        ({"text": 5}, TypeError, "text must be a str, not 5"),
+        ({"n_threads": 0}, ValueError, "n_threads must be between 1 and"),
+        ({"progress": "yes"}, TypeError, "progress must be True, False or a function"),
+    ],
+)
+def test_bad_arguments_are_named(
+    smollm2_path: Path,
+    tmp_path: Path,
+    arguments: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        lh.model_optimize(**({"path": smollm2_path, "out": tmp_path} | arguments))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.model
+def test_no_room_is_said_with_numbers(
+    smollm2_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=50_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(lh.QuantizeError, match=r"has 50 MB free, but the Q8_0 .* 143 MB"):
+        lh.model_optimize(smollm2_path, tmp_path, types=["Q8_0"], text=TEXT)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.model
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root may write anywhere")
+def test_a_folder_that_cannot_be_written_to_is_named(smollm2_path: Path) -> None:
+    with pytest.raises(lh.QuantizeError, match=r"out: '/proc/self' (cannot be|has 0 MB)"):
+        lh.model_optimize(smollm2_path, "/proc/self", types=["Q8_0"], text=TEXT)
+
+
+FULL_DISK = """
+import resource, sys
+import llamaherd as lh
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, 20_000_000))
+try:
+    lh.model_optimize(sys.argv[1], sys.argv[2], types=["Q8_0"], text=sys.argv[3])
+except lh.QuantizeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.model
+@pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")
+def test_a_disk_that_becomes_full_leaves_nothing(
+    smollm2_path: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(smollm2_path), str(tmp_path), TEXT],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=120,
+    )
+    assert re.match("types: no Q8_0 file was made: cannot requantize", done.stdout), done
+    assert list(tmp_path.iterdir()) == []
