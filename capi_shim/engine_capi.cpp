@@ -52,7 +52,7 @@ int32_t lh_engine_new(lh_model* model, const lh_engine_params* params, lh_engine
   });
 }
 
-void lh_engine_free(lh_engine* engine) { std::unique_ptr<lh_engine>{engine}; }
+void lh_engine_free(lh_engine* engine) { lh::free_unless_forked(engine); }
 
 int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out, lh_error* error) {
   return guard(error, [&] { deref(out, "out") = deref(engine, "engine").info(); });

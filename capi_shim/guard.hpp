@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "llamaherd.h"
+#include "process.hpp"
 
 namespace lh {
 
@@ -27,15 +29,24 @@ int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept;
 // Translates the exception being handled into a status and a message.
 int32_t translate_exception(lh_error* error) noexcept;
 
-// Runs the body of an extern "C" function; nothing is thrown past it.
+// Runs the body of an extern "C" function; nothing is thrown past it. Refuses to in a
+// forked child.
 template <class Body>
 int32_t guard(lh_error* error, Body&& body) noexcept {
   try {
+    check_process();
     std::forward<Body>(body)();
     return set_error(error, LH_OK, "");
   } catch (...) {
     return translate_exception(error);
   }
+}
+
+// Frees what the caller gives back; in a forked child it stays, with its locks as they
+// are.
+template <class T>
+void free_unless_forked(T* pointer) noexcept {
+  if (!is_refused_child()) std::unique_ptr<T>{pointer};
 }
 
 // For functions whose result is no status: whatever goes wrong gives `fallback`.

@@ -10,6 +10,9 @@
  *     names the value at fault. `error` may be NULL and never has to be freed.
  *   - Never throws, never ends the process on bad input.
  *   - Pointers given in are read during the call only, unless the comment says otherwise.
+ *   - In a process that was forked after a model was loaded, every function fails with
+ *     LH_FORKED, because the threads that compute did not come along. Freeing does
+ *     nothing there.
  *   - Engine functions may be called from several threads; they take the engine's lock.
  *     lh_engine_abort is the one that does not wait for it. Freeing is the caller's
  *     business: no call may be running on an object that is being freed.
@@ -41,7 +44,8 @@ typedef enum lh_status {
   LH_DECODE_ERROR = 6,     /* llama_decode refused the batch; no client advanced */
   LH_ABORTED = 7,          /* lh_engine_abort was called; no client lost anything */
   LH_SAMPLER_ERROR = 8,    /* a sampler could not be made, e.g. a bad grammar */
-  LH_INTERNAL = 9          /* an exception inside; the message has its text */
+  LH_INTERNAL = 9,         /* an exception inside; the message has its text */
+  LH_FORKED = 10           /* in a child that was forked after a model was loaded */
 } lh_status;
 
 typedef struct lh_error {
@@ -69,6 +73,9 @@ LH_API void lh_abi_probe(int32_t* out);
 /* Text of ggml_commit() of the loaded library. Lives as long as the library. */
 LH_API const char* lh_ggml_commit(void);
 
+/* LH_FORKED in a child that was forked after a model was loaded, LH_OK elsewhere. */
+LH_API int32_t lh_process_check(lh_error* error);
+
 /* 1 if the loaded libllama can use a GPU. */
 LH_API int32_t lh_supports_gpu_offload(void);
 
@@ -86,11 +93,28 @@ typedef struct lh_model_params {
   int32_t use_mlock;
   int32_t vocab_only;
   int32_t check_tensors; /* validate every tensor's data while loading */
+  uint64_t memory_bytes; /* refuse a model with more bytes of tensors; 0: load any */
 } lh_model_params;
 
 LH_API void lh_model_default_params(lh_model_params* params);
 
-/* Loads a GGUF file (llama_model_load_from_file). The caller owns *out. */
+typedef struct lh_gguf_info {
+  uint64_t file_bytes;   /* of all parts */
+  uint64_t tensor_bytes; /* of all tensors: what the model needs in memory at least */
+  int64_t n_tensors;
+  int32_t n_parts;       /* files that the model is split into; 1: it is whole */
+  int32_t i_part;        /* which of them this is, from 0 */
+  char architecture[64]; /* such as "llama"; "" if the file does not say */
+} lh_gguf_info;
+
+/* Checks a GGUF file by its header, in milliseconds: magic and version, that counts,
+ * texts and tensors lie within the file, and the same for the other files of a model that
+ * is split. A file that is cut off or damaged is LH_MODEL_ERROR. It does not look at the
+ * tensors' numbers (see check_tensors), nor at what only a loading model can judge. */
+LH_API int32_t lh_gguf_check(const char* path, lh_gguf_info* out, lh_error* error);
+
+/* Loads a GGUF file (llama_model_load_from_file) after lh_gguf_check. The caller owns
+ * *out. */
 LH_API int32_t lh_model_load(const char* path, const lh_model_params* params,
                              lh_model** out, lh_error* error);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gguf_check.hpp"
 #include "guard.hpp"
 #include "log.hpp"
 
@@ -26,9 +27,29 @@ size_t SpecialTexts::match(std::string_view text) const {
 
 }  // namespace lh
 
+namespace {
+
+// A mapped file counts in full: it is computed with only while it is in memory, and
+// repacked tensors are copies.
+void check_size(const std::string& path, uint64_t needed, uint64_t available) {
+  if (available == 0 || needed <= available) return;
+  const auto text = [](uint64_t bytes) {
+    constexpr uint64_t kMb = 1'000'000;
+    return bytes < kMb ? std::to_string(bytes) + " bytes"
+                       : std::to_string(bytes / kMb) + " MB";
+  };
+  throw Error(LH_MODEL_ERROR,
+              "model file \"" + path + "\" does not fit into memory: its tensors take " +
+                  text(needed) + ", and " + text(available) +
+                  " are available; close other programs, or take a smaller model or a "
+                  "stronger quantization (check_memory off loads it all the same)");
+}
+
+}  // namespace
+
 std::unique_ptr<lh_model> lh_model::load(const char* path,
                                          const lh_model_params& params) {
-  lh::backend_init(false);
+  check_size(path, lh::check_gguf(path).tensor_bytes, params.memory_bytes);
   llama_model_params native = llama_model_default_params();
   native.n_gpu_layers = params.n_gpu_layers;
   native.load_mode =
@@ -38,6 +59,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;
   const lh::LogMark mark;
+  lh::refuse_children();
   llama_model* loaded = llama_model_load_from_file(path, native);
   if (loaded == nullptr) {
     throw Error(LH_MODEL_ERROR, "cannot load model file \"" + std::string(path) +
@@ -50,6 +72,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
 }
 
 std::unique_ptr<lh_model> lh_model::borrow(llama_model* model) {
+  lh::refuse_children();
   return std::unique_ptr<lh_model>(new lh_model(model));
 }
 

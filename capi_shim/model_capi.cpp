@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ggml.h"
+#include "gguf_check.hpp"
 #include "guard.hpp"
 #include "log.hpp"
 #include "model.hpp"
@@ -67,6 +68,10 @@ void lh_abi_probe(int32_t* out) {
 
 const char* lh_ggml_commit(void) { return ggml_commit(); }
 
+int32_t lh_process_check(lh_error* error) {
+  return guard(error, [] {});
+}
+
 int32_t lh_supports_gpu_offload(void) { return llama_supports_gpu_offload() ? 1 : 0; }
 
 uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {
@@ -76,7 +81,11 @@ uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {
 // ---- model --------------------------------------------------------------------------
 
 void lh_model_default_params(lh_model_params* params) {
-  guard(nullptr, [&] { deref(params, "params") = {0, 1, 0, 0, 0}; });
+  guard(nullptr, [&] { deref(params, "params") = {0, 1, 0, 0, 0, 0}; });
+}
+
+int32_t lh_gguf_check(const char* path, lh_gguf_info* out, lh_error* error) {
+  return guard(error, [&] { deref(out, "out") = lh::check_gguf(&deref(path, "path")); });
 }
 
 int32_t lh_model_load(const char* path, const lh_model_params* params, lh_model** out,
@@ -95,7 +104,7 @@ int32_t lh_model_borrow(void* llama_model_pointer, lh_model** out, lh_error* err
   });
 }
 
-void lh_model_free(lh_model* model) { std::unique_ptr<lh_model>{model}; }
+void lh_model_free(lh_model* model) { lh::free_unless_forked(model); }
 
 int32_t lh_model_get_info(const lh_model* model, lh_model_info* out, lh_error* error) {
   return guard(error, [&] {

@@ -112,9 +112,7 @@ newrllama_error_code newrllama_model_load(const char* model_path, int n_gpu_laye
   });
 }
 
-void newrllama_model_free(newrllama_model_handle model) {
-  std::unique_ptr<newrllama_model>{model};
-}
+void newrllama_model_free(newrllama_model_handle model) { lh::free_unless_forked(model); }
 
 newrllama_error_code newrllama_context_create(newrllama_model_handle model, int n_ctx,
                                               int n_threads, int n_seq_max,
@@ -129,7 +127,7 @@ newrllama_error_code newrllama_context_create(newrllama_model_handle model, int 
 }
 
 void newrllama_context_free(newrllama_context_handle context) {
-  std::unique_ptr<newrllama_context>{context};
+  lh::free_unless_forked(context);
 }
 
 // ---- text -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "python"))
 
 import llamaherd as lh
+import tiny_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _FOLDER = _CACHE / "llamaherd" / "models"
@@ -37,6 +39,18 @@ def smollm2_path() -> Path:
 def gemma3_path() -> Path:
     """A base model with sliding-window attention and a vocabulary of 262k, 253 MB."""
     return _model_path("LLAMAHERD_TEST_GEMMA3", "gemma-3-270m-q4_k_m.gguf")
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Writes a tiny model of a kind, see `tiny_models`, once."""
+    folder = tmp_path_factory.mktemp("tiny")
+
+    @functools.cache
+    def path(kind: str) -> Path:
+        return tiny_models.write(folder / f"{kind}.gguf", kind)
+
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from llamaherd import _abi, _build_info
 from llamaherd.errors import (
     ContextError,
+    ForkError,
     LlamaHerdError,
     ModelLoadError,
     NativeError,
@@ -47,13 +48,19 @@ def check(status: int, error: CData) -> None:
         raise _exception(status, ffi.string(error.message).decode(errors="replace"))
 
 
+# Exceptions that take a message alone.
+_PLAIN_EXCEPTIONS: dict[int, type[LlamaHerdError | ValueError]] = {
+    lib.LH_INVALID_ARGUMENT: ValueError,
+    lib.LH_MODEL_ERROR: ModelLoadError,
+    lib.LH_CONTEXT_ERROR: ContextError,
+    lib.LH_FORKED: ForkError,
+}
+
+
 def _exception(status: int, message: str) -> LlamaHerdError | ValueError:
-    if status == lib.LH_INVALID_ARGUMENT:
-        return ValueError(message)
-    if status == lib.LH_MODEL_ERROR:
-        return ModelLoadError(message)
-    if status == lib.LH_CONTEXT_ERROR:
-        return ContextError(message)
+    plain = _PLAIN_EXCEPTIONS.get(status)
+    if plain is not None:
+        return plain(message)
     if status == lib.LH_NO_SPACE:
         return NoSpaceError(message, status)
     if status == lib.LH_SAMPLER_ERROR:
@@ -76,6 +83,16 @@ def backend_init(*, chain: bool = False) -> None:
 def backend_free() -> None:
     """Frees what libllama keeps for all models. Nothing may be in use any more."""
     lib.lh_backend_free()
+
+
+def check_process() -> None:
+    """Tells a child that was forked after a model was loaded.
+
+    Raises:
+        ForkError: This is one.
+    """
+    error = ffi.new("lh_error *")
+    check(lib.lh_process_check(error), error)
 
 
 def supports_gpu() -> bool:
@@ -137,11 +154,13 @@ def model_load(
     use_mmap: bool,
     use_mlock: bool,
     check_tensors: bool,
+    memory_bytes: int,
 ) -> CData:
     """Loads a GGUF file. The model is freed with the last reference to the result.
 
     Raises:
-        ModelLoadError: libllama cannot load it.
+        ModelLoadError: libllama cannot load it, or its tensors take more than
+            `memory_bytes`, unless that is 0.
     """
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
@@ -149,6 +168,7 @@ def model_load(
     params.use_mmap = use_mmap
     params.use_mlock = use_mlock
     params.check_tensors = check_tensors
+    params.memory_bytes = memory_bytes
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
     check(lib.lh_model_load(path, params, out, error), error)

@@ -16,7 +16,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
-from llamaherd import _native, machine
+from llamaherd import _native
 from llamaherd.optimize_report import FileRow
 
 if TYPE_CHECKING:
@@ -84,12 +84,6 @@ def backend_init() -> None:
 def backend_free() -> None:
     """Frees what libllama keeps for all models."""
     _native.backend_free()
-
-
-@_boundary
-def available_memory() -> float:
-    """Bytes that this process can still take."""
-    return float(machine.available_memory())
 
 
 @_boundary

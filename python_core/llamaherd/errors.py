@@ -48,6 +48,10 @@ class JournalWarning(RuntimeWarning):
     """Some results of a call are not in its journal; the call itself has them all."""
 
 
+class ForkError(LlamaHerdError, RuntimeError):
+    """This process was forked after a model was loaded: it has no threads to compute."""
+
+
 class NativeError(LlamaHerdError, RuntimeError):
     """The shim reported a failure.
 

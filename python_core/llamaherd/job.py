@@ -11,7 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
-from llamaherd.errors import ContextClosedError, JournalWarning
+from llamaherd import _native
+from llamaherd.errors import ContextClosedError, ForkError, JournalWarning
 from llamaherd.recorder import RecordedCall
 
 if TYPE_CHECKING:
@@ -62,9 +63,13 @@ class Job:
 
         Returns:
             Whether the call is over.
+
+        Raises:
+            ForkError: This process was forked; the call runs in its parent.
         """
         end = None if timeout_s is None else monotonic() + timeout_s
         while not self._is_done.is_set():
+            _native.check_process()  # in a forked child nobody will ever set it
             left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
             if left <= 0:
                 return False
@@ -86,6 +91,7 @@ class Job:
             ContextClosedError: The context was closed.
             ContextError: There is not enough memory.
             JournalError: The journal is damaged.
+            ForkError: This process was forked; the call runs in its parent.
         """
         self.wait()
         if isinstance(self._call, RecordedCall) and self._call.problem:
@@ -151,6 +157,10 @@ def cancel_at_exit(job: Cancellable) -> None:
 @atexit.register
 def _cancel_all() -> None:
     """Native code must not go on while the interpreter is taken down."""
+    try:
+        _native.check_process()
+    except ForkError:
+        return  # the jobs are the parent's
     jobs = list(_jobs)
     for job in jobs:
         job.cancel()

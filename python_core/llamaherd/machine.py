@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 
-_CGROUP = Path("/sys/fs/cgroup")
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def n_cores() -> int:
@@ -22,11 +23,39 @@ def n_cores() -> int:
 
 
 def available_memory() -> int:
-    """Bytes that this process can still take, containers' limits included."""
-    available = psutil.virtual_memory().available
+    """Bytes that this process can still take, containers' limits included.
+
+    What only caches files counts as available: the kernel gives it back when asked.
+    """
+    return min([psutil.virtual_memory().available, *_left_in_cgroups()])
+
+
+def _left_in_cgroups() -> list[int]:
+    """What is left of each limit that this process is under (control groups, version 2).
+
+    A limit may be set at any level: a container's, a service's, a user's.
+    """
     try:
-        limit = int((_CGROUP / "memory.max").read_text())
-        used = int((_CGROUP / "memory.current").read_text())
-    except (OSError, ValueError):  # no limit is written "max"
-        return available
-    return max(0, min(available, limit - used))
+        # One line, "0::/user.slice/session.scope"; inside a container mostly "0::/".
+        lines = _OWN_CGROUP.read_text().splitlines()
+    except OSError:
+        return []
+    own = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
+    folder = _CGROUPS / own
+    levels = [folder, *folder.parents]
+    left = (_left_in(level) for level in levels if level.is_relative_to(_CGROUPS))
+    return [n for n in left if n is not None]
+
+
+def _left_in(cgroup: Path) -> int | None:
+    try:
+        limit = int((cgroup / "memory.max").read_text())  # "max": there is none
+        used = int((cgroup / "memory.current").read_text())
+    except (OSError, ValueError):
+        return None
+    try:
+        stat = dict(map(str.split, (cgroup / "memory.stat").read_text().splitlines()))
+        cached = int(stat["inactive_file"]) + int(stat["active_file"])
+    except (OSError, ValueError, KeyError):
+        cached = 0
+    return max(0, limit - max(0, used - cached))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakMethod, WeakSet, ref
 
-from llamaherd import _native, checks
-from llamaherd.errors import ModelClosedError, ModelLoadError
+from llamaherd import _native, checks, machine
+from llamaherd.errors import ContextError, ModelClosedError, ModelLoadError
 from llamaherd.model_file import ModelFile
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from llamaherd._native import ModelInfo
     from llamaherd._shim import CData
     from llamaherd.context import Context
-
-_MAGIC = b"GGUF"
 
 
 class Model:
@@ -37,6 +35,8 @@ class Model:
         use_mmap: Map the file instead of reading it.
         use_mlock: Keep it from being swapped out.
         check_tensors: Validate every tensor's data while loading.
+        check_memory: Refuse a model that is larger than the memory that is available;
+            not looked at with layers on a GPU.
 
     Attributes:
         path: The file; None for a model that a `llama_cpp.Llama` owns.
@@ -44,7 +44,8 @@ class Model:
 
     Raises:
         TypeError: An argument has the wrong type.
-        ModelLoadError: The file is missing, is no GGUF file or cannot be loaded.
+        ModelLoadError: The file is missing, is no GGUF file, is cut off or damaged, does
+            not fit into memory, or cannot be loaded for another reason.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Model:
         use_mmap: bool = True,
         use_mlock: bool = False,
         check_tensors: bool = False,
+        check_memory: bool = True,
     ) -> None:
         file = _checked_path(path)
         content = ModelFile(file)  # as it is now, not after loading
@@ -65,12 +67,15 @@ class Model:
                 "use a GPU: the model runs on the processor",
                 stacklevel=2,
             )
+        # Layers on a GPU do not count, and how much they are is not known here.
+        is_limited = checks.flag("check_memory", check_memory) and n_layers == 0
         handle = _native.model_load(
             os.fsencode(file),
             n_gpu_layers=n_layers,
             use_mmap=checks.flag("use_mmap", use_mmap),
             use_mlock=checks.flag("use_mlock", use_mlock),
             check_tensors=checks.flag("check_tensors", check_tensors),
+            memory_bytes=machine.available_memory() if is_limited else 0,
         )
         self._open(handle, file, content)
 
@@ -172,6 +177,25 @@ class Model:
         """Whether the model was closed."""
         return self._native is None
 
+    def check_generates(self) -> None:
+        """Tells a model that cannot continue a text.
+
+        Raises:
+            ContextError: The model has an encoder, or is one for embeddings.
+            ModelClosedError: The model was closed.
+        """
+        kind = self.metadata.get("general.architecture", "unknown")
+        if self.info.has_encoder or not self.info.has_decoder:
+            raise ContextError(
+                f"{self!r} has an encoder (architecture {kind!r}); only models that are "
+                "decoders alone generate text here"
+            )
+        if self.metadata.get(f"{kind}.attention.causal") == "false":
+            raise ContextError(
+                f"{self!r} reads a text in both directions, as embedding models do "
+                f"({kind}.attention.causal is false), so it cannot generate"
+            )
+
     def register(self, context: Context) -> None:
         """Has a context closed with the model.
 
@@ -239,13 +263,4 @@ def _checked_path(path: object) -> Path:
         raise ModelLoadError(f"path: there is no file {str(file)!r}")
     if not file.is_file():
         raise ModelLoadError(f"path: {str(file)!r} is not a file")
-    try:
-        with file.open("rb") as stream:
-            magic = stream.read(len(_MAGIC))
-    except OSError as error:
-        raise ModelLoadError(f"path: {str(file)!r} cannot be read: {error}") from error
-    if magic != _MAGIC:
-        raise ModelLoadError(
-            f"path: {str(file)!r} is not a GGUF file: it starts with {magic!r}"
-        )
     return file

@@ -43,7 +43,8 @@ error_classes <- c(
   ContextClosedError = "context",
   JournalError = "journal",
   GenerationError = "generation",
-  AbiMismatchError = "python"
+  AbiMismatchError = "python",
+  ForkError = "process"
 )
 
 abort_python <- function(status, error_call) {

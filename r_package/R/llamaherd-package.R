@@ -30,6 +30,8 @@
 #' * `llamaherd_error_model`: the model cannot be loaded or cannot do this.
 #' * `llamaherd_error_context`: the context cannot be made, or was closed.
 #' * `llamaherd_error_journal`: a journal is none, is damaged or cannot be written.
+#' * `llamaherd_error_process`: this process was forked, as by `parallel::mclapply()`, from
+#'   one that has loaded a model. Start processes anew, and load the model in each.
 #' * `llamaherd_error_generation`: a prompt failed and [generate()] or
 #'   `on_error = "stop"` was used. The condition's `results` has all that was done.
 #' * `llamaherd_error_internal`: anything else; its `python` field has the traceback.

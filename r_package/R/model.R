@@ -10,9 +10,11 @@
 #'   Without a GPU there is a warning and the processor does the work.
 #' @param use_mmap TRUE maps the file into memory instead of reading it.
 #' @param use_mlock TRUE keeps the model from being swapped out.
-#' @param verify_integrity TRUE checks that the file is a GGUF file before it is loaded;
-#'   FALSE leaves that to the loading itself.
-#' @param check_memory TRUE refuses a model that is larger than the memory available now.
+#' @param verify_integrity TRUE checks that the file is a GGUF file before Python is
+#'   started. Loading itself always checks the file: one that is cut off or damaged is
+#'   refused with the reason.
+#' @param check_memory TRUE refuses a model that is larger than the memory available now;
+#'   models with layers on a GPU are not checked.
 #' @param verbosity Negative: errors only. From 2 on, also a line about the model. The
 #'   rest is the default: errors and warnings.
 #' @returns A `llamaherd_model`. `close()` gives its memory back; so does R when no
@@ -45,14 +47,11 @@ model_load <- function(
   options <- list(
     n_gpu_layers = check_whole(n_gpu_layers),
     use_mmap = check_flag(use_mmap),
-    use_mlock = check_flag(use_mlock)
+    use_mlock = check_flag(use_mlock),
+    check_memory = check_flag(check_memory)
   )
-  check_memory <- check_flag(check_memory)
   verbosity <- check_whole(verbosity)
 
-  if (check_memory) {
-    check_memory_for(path, rlang::current_env())
-  }
   value <- quietly(verbosity < 0, py_call("model_load", path, options))
   model <- structure(c(value, list(path = path)), class = "llamaherd_model")
   if (verbosity >= 2) {
@@ -90,23 +89,6 @@ check_model_path <- function(model_path, verify, error_call = rlang::caller_env(
     abort("{.arg model_path} is no GGUF file: {.path {path}}.", "model", error_call)
   }
   path
-}
-
-check_memory_for <- function(path, error_call) {
-  needed <- file.size(path)
-  available <- py_call("available_memory", error_call = error_call)
-  if (needed > available) {
-    abort(
-      c(
-        "Insufficient memory to load {.path {path}}: it takes {format_bytes(needed)},
-         and {format_bytes(available)} are available.",
-        i = "Close other programs, take a smaller model or a stronger quantization, or set
-             {.code check_memory = FALSE} to try all the same."
-      ),
-      "model",
-      error_call
-    )
-  }
 }
 
 quietly <- function(quiet, expr) {

@@ -259,7 +259,7 @@ void llama_backend_free(void) {}
 // ---- model and vocabulary -------------------------------------------------------------
 
 llama_model* llama_model_load_from_file(const char* path, llama_model_params) {
-  if (std::strcmp(path, "fake.gguf") != 0) return nullptr;
+  if (std::strcmp(path, fake::kModelPath) != 0) return nullptr;
   return reinterpret_cast<llama_model*>(&fake::the_model);
 }
 void llama_model_free(llama_model*) {}

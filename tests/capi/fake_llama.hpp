@@ -33,6 +33,9 @@ struct Settings {
   std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;
 };
 
+// A file that can be loaded as the toy: a GGUF header with nothing behind it.
+constexpr const char* kModelPath = LH_EMPTY_GGUF;
+
 // Settings of the contexts made from now on, and what happened since reset().
 Settings& settings();
 struct Counts {

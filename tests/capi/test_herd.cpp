@@ -20,7 +20,7 @@ constexpr newrllama_parallel_params kParams = {20, 40, 1.0F, 0.0F, 0, 1.0F, 1234
 struct Herd {
   Herd(int n_ctx, int n_seq_max) {
     fake::reset();
-    REQUIRE(newrllama_model_load("fake.gguf", 0, true, false, &model, nullptr) ==
+    REQUIRE(newrllama_model_load(fake::kModelPath, 0, true, false, &model, nullptr) ==
             NEWRLLAMA_SUCCESS);
     REQUIRE(newrllama_context_create(model, n_ctx, 1, n_seq_max, &ctx, &message) ==
             NEWRLLAMA_SUCCESS);

@@ -14,7 +14,7 @@ namespace toy {
 
 inline std::unique_ptr<lh_model> model() {
   lh_model_params params{};
-  return lh_model::load("fake.gguf", params);
+  return lh_model::load(fake::kModelPath, params);
 }
 
 inline lh_engine_params engine_params(int32_t n_ctx, int32_t n_seq_max, bool unified) {

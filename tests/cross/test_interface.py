@@ -76,7 +76,12 @@ def test_the_fake_answers_in_the_real_module_s_shape(
     fake_model.write_bytes(b"GGUF")
     shapes = []
     for module, path in ((fake, fake_model), (_r, smollm2_path)):
-        options = {"n_gpu_layers": 0, "use_mmap": True, "use_mlock": False}
+        options = {
+            "n_gpu_layers": 0,
+            "use_mmap": True,
+            "use_mlock": False,
+            "check_memory": True,
+        }
         model = value(module.model_load(str(path), options))
         context = value(module.context_create(model["python"], {"n_ctx": 512}))
         call = {

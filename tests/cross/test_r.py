@@ -13,6 +13,7 @@ import pytest
 import rscript
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -86,6 +87,13 @@ def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) ->
     assert f"answered: 64 of 64, {n_answered} from the journal\n" in second, second
     assert "stored: 64, as returned: TRUE\n" in second, second
     assert "as without a journal: TRUE\n" in second, second
+
+
+def test_forked_children_are_refused(tiny_path: Callable[[str], Path]) -> None:
+    output = rscript.run("forked.R", tiny_path("llama"))
+    twice = " ".join(["llamaherd_error_process"] * 2)
+    assert f"children: {twice} \n" in output
+    assert "parent: same" in output
 
 
 def install(folder: Path, library: Path) -> list[str]:

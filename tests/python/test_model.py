@@ -30,22 +30,6 @@ def test_a_folder_is_no_model(tmp_path: Path) -> None:
         lh.Model(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"GGU", b"PK\3\4" * 100])
-def test_what_is_no_gguf_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "model.gguf"
-    path.write_bytes(content)
-    with pytest.raises(lh.ModelLoadError, match="is not a GGUF file: it starts with"):
-        lh.Model(path)
-
-
-def test_a_damaged_gguf_is_refused(tmp_path: Path, smollm2_path: Path) -> None:
-    path = tmp_path / "model.gguf"
-    with smollm2_path.open("rb") as stream:
-        path.write_bytes(stream.read(100_000))
-    with pytest.raises(lh.ModelLoadError, match=r"cannot load model file .*model\.gguf"):
-        lh.Model(path)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

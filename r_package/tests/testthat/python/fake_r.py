@@ -104,15 +104,12 @@ def backend_free():
 
 
 @_boundary
-def available_memory():
-    return 1e6
-
-
-@_boundary
 def model_load(path, options):
     with open(path, "rb") as file:
         if file.read(4) != b"GGUF":
             raise ModelLoadError(f"path is no GGUF file: {path!r} {{braces}}")
+        if options["check_memory"] and len(file.read()) > 1e6:
+            raise ModelLoadError(f"path: {path!r} does not fit into memory")
     value = {
         "python": Thing(),
         "description": "fake 1B Q4_0",

@@ -1,0 +1,163 @@
+#include "gguf_check.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "gguf.h"
+#include "gguf_hazards.hpp"
+#include "guard.hpp"
+#include "llama.h"
+#include "log.hpp"
+
+namespace lh {
+namespace {
+
+struct Closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+  void operator()(gguf_context* header) const { gguf_free(header); }
+};
+using File = std::unique_ptr<std::FILE, Closer>;
+using Header = std::unique_ptr<gguf_context, Closer>;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& reason) {
+  throw Error(LH_MODEL_ERROR, "model file \"" + name + "\" " + reason);
+}
+
+uint64_t size_of(std::FILE* file, const std::string& name) {
+  // fseeko takes an off_t, which has 64 bits wherever llama.cpp reads such files.
+  const bool moved = fseeko(file, 0, SEEK_END) == 0;
+  const auto size = moved ? static_cast<int64_t>(ftello(file)) : -1;
+  if (size < 0 || fseeko(file, 0, SEEK_SET) != 0) {
+    refuse(name, std::string("cannot be read: ") + std::strerror(errno));
+  }
+  return static_cast<uint64_t>(size);
+}
+
+// The magic and the version say more to a user than what the reader would log.
+void check_start(std::FILE* file, const std::string& name, uint64_t size) {
+  struct {
+    char magic[4];
+    uint32_t version;
+  } start{};
+  static_assert(sizeof start == 8, "read as one piece");
+  const size_t n = std::fread(&start, 1, sizeof start, file);
+  if (n < sizeof start) {
+    refuse(name, "is not a GGUF file: it has " + std::to_string(size) + " bytes");
+  }
+  if (std::memcmp(start.magic, GGUF_MAGIC, sizeof start.magic) != 0) {
+    refuse(name, "is not a GGUF file: it does not start with \"GGUF\"");
+  }
+  if (start.version < 2 || start.version > GGUF_VERSION) {
+    refuse(name, "has GGUF version " + std::to_string(start.version) +
+                     "; versions 2 to " + std::to_string(GGUF_VERSION) +
+                     " can be read, in this machine's byte order");
+  }
+  if (fseeko(file, 0, SEEK_SET) != 0) {
+    refuse(name, std::string("cannot be read: ") + std::strerror(errno));
+  }
+}
+
+// A 16-bit number of the metadata, 0 if there is none.
+int32_t u16_or_zero(const gguf_context* header, const char* key) {
+  const int64_t id = gguf_find_key(header, key);
+  if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_UINT16) return 0;
+  return gguf_get_val_u16(header, id);
+}
+
+std::string text_or_empty(const gguf_context* header, const char* key) {
+  const int64_t id = gguf_find_key(header, key);
+  if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_STRING) return "";
+  return gguf_get_val_str(header, id);
+}
+
+void check_tensors(const gguf_context* header, const std::string& name,
+                   lh_gguf_info& info) {
+  const uint64_t room = info.file_bytes - gguf_get_data_offset(header);
+  for (int64_t i = 0; i < info.n_tensors; ++i) {
+    const uint64_t offset = gguf_get_tensor_offset(header, i);
+    const uint64_t size = gguf_get_tensor_size(header, i);
+    if (offset > room || size > room - offset) {
+      // The last tensor ends where the file should.
+      const int64_t last = info.n_tensors - 1;
+      const uint64_t wanted = gguf_get_data_offset(header) +
+                              gguf_get_tensor_offset(header, last) +
+                              gguf_get_tensor_size(header, last);
+      refuse(name, "is cut off: it has " + std::to_string(info.file_bytes) +
+                       " bytes of " + std::to_string(wanted) + ", and tensor \"" +
+                       gguf_get_tensor_name(header, i) +
+                       "\" lies past the end; was the download complete?");
+    }
+    info.tensor_bytes += size;
+  }
+}
+
+// The path of another part, as libllama makes it; "" if `path` is not named like a part.
+std::string part_path(const std::string& path, int32_t part, int32_t n_parts) {
+  std::string prefix(path.size() + 1, '\0');
+  if (llama_split_prefix(prefix.data(), prefix.size(), path.c_str(), 0, n_parts) <= 0) {
+    return "";
+  }
+  std::string other(path.size() + 64, '\0');
+  llama_split_path(other.data(), other.size(), prefix.c_str(), part, n_parts);
+  return other.c_str();
+}
+
+lh_gguf_info check_one(const std::string& path) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) {
+    refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
+  }
+  return check_gguf_file(file.get(), path);
+}
+
+}  // namespace
+
+lh_gguf_info check_gguf_file(std::FILE* file, const std::string& name) {
+  backend_init(false);  // for the log
+  lh_gguf_info info{};
+  info.file_bytes = size_of(file, name);
+  check_start(file, name, info.file_bytes);
+  const LogMark mark;
+  const Header header(gguf_init_from_file_ptr(file, {/*no_alloc=*/true, nullptr}));
+  if (header == nullptr) {
+    // The reader stops where it stumbles.
+    const auto where = static_cast<int64_t>(ftello(file));
+    refuse(name, "is damaged or cut off near byte " + std::to_string(where) + " of " +
+                     std::to_string(info.file_bytes) + ": " + mark.first_problem());
+  }
+  info.n_tensors = gguf_get_n_tensors(header.get());
+  check_tensors(header.get(), name, info);
+  const std::string hazard = gguf_hazard(header.get());
+  if (!hazard.empty()) refuse(name, hazard);
+  info.n_parts = std::max(1, u16_or_zero(header.get(), "split.count"));
+  info.i_part = u16_or_zero(header.get(), "split.no");
+  const std::string kind = text_or_empty(header.get(), "general.architecture");
+  const size_t kept = std::min(kind.size(), sizeof info.architecture - 1);
+  std::memcpy(info.architecture, kind.data(), kept);
+  return info;
+}
+
+lh_gguf_info check_gguf(const std::string& path) {
+  lh_gguf_info all = check_one(path);
+  if (all.n_parts > 1 && all.i_part != 0) {
+    refuse(path, "is part " + std::to_string(all.i_part + 1) + " of " +
+                     std::to_string(all.n_parts) + ": give the path of the first part");
+  }
+  for (int32_t part = 1; part < all.n_parts; ++part) {
+    const std::string other = part_path(path, part, all.n_parts);
+    if (other.empty()) {
+      refuse(path, "is the first of " + std::to_string(all.n_parts) +
+                       " parts, but is not named like one: its name must end in "
+                       "\"-00001-of-0000N.gguf\", as the parts were named when made");
+    }
+    const lh_gguf_info one = check_one(other);
+    all.file_bytes += one.file_bytes;
+    all.tensor_bytes += one.tensor_bytes;
+    all.n_tensors += one.n_tensors;
+  }
+  return all;
+}
+
+}  // namespace lh

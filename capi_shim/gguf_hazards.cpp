@@ -1,0 +1,215 @@
+#include "gguf_hazards.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <unordered_set>
+
+#include "ggml.h"
+#include "llama.h"
+
+namespace lh {
+namespace {
+
+// Of libllama's own headers (llama-hparams.h, ggml-impl.h), which are not installed.
+constexpr uint32_t kMaxLayers = 512;
+constexpr uint32_t kMaxExperts = 1024;
+constexpr size_t kLeastAlignment = 32;
+
+class Hazards {
+ public:
+  explicit Hazards(const gguf_context* header) : header_(header) {
+    const int64_t id = find("general.architecture", GGUF_TYPE_STRING);
+    if (id >= 0) prefix_ = std::string(gguf_get_val_str(header_, id)) + ".";
+  }
+
+  std::string first() const {
+    for (const auto check :
+         {&Hazards::alignment, &Hazards::layers, &Hazards::experts, &Hazards::expansion,
+          &Hazards::scaling, &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
+      std::string found = (this->*check)();
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+
+ private:
+  // Of another type than libllama reads: it refuses that by itself.
+  int64_t find(const std::string& key, gguf_type type) const {
+    const int64_t id = gguf_find_key(header_, key.c_str());
+    return id >= 0 && gguf_get_kv_type(header_, id) == type ? id : -1;
+  }
+
+  // A number, or the largest of a number for each layer; `none` if there is none.
+  uint32_t number(const std::string& name, uint32_t none) const {
+    const std::string key = prefix_ + name;
+    int64_t id = find(key, GGUF_TYPE_UINT32);
+    if (id >= 0) return gguf_get_val_u32(header_, id);
+    id = find(key, GGUF_TYPE_ARRAY);
+    if (id < 0) return none;
+    const gguf_type type = gguf_get_arr_type(header_, id);
+    const size_t n = gguf_get_arr_n(header_, id);
+    if ((type != GGUF_TYPE_UINT32 && type != GGUF_TYPE_INT32) || n == 0) return none;
+    const auto* values = static_cast<const uint32_t*>(gguf_get_arr_data(header_, id));
+    return *std::max_element(values, values + n);
+  }
+
+  std::string key_is(const std::string& name, const std::string& value,
+                     const std::string& must) const {
+    return "has " + prefix_ + name + " = " + value + ", but it must be " + must;
+  }
+
+  std::string alignment() const {
+    const size_t bytes = gguf_get_alignment(header_);
+    if (bytes >= kLeastAlignment) return "";
+    return "has general.alignment = " + std::to_string(bytes) + ", but it must be " +
+           std::to_string(kLeastAlignment) + " or more";
+  }
+
+  std::string layers() const {
+    const uint32_t n = number("block_count", 1);
+    if (n == 0 || n > kMaxLayers) {
+      return key_is("block_count", std::to_string(n),
+                    "between 1 and " + std::to_string(kMaxLayers));
+    }
+    const uint32_t n_more = number("nextn_predict_layers", 0);
+    if (n_more <= n) return "";
+    return key_is("nextn_predict_layers", std::to_string(n_more),
+                  "at most block_count, " + std::to_string(n));
+  }
+
+  std::string experts() const {
+    const uint32_t n = number("expert_count", 0);
+    if (n > kMaxExperts) {
+      return key_is("expert_count", std::to_string(n),
+                    "at most " + std::to_string(kMaxExperts));
+    }
+    // HunYuan's files say 1 and mean none; libllama knows.
+    if (n <= 1 && prefix_.rfind("hunyuan", 0) == 0) return "";
+    const uint32_t n_used = number("expert_used_count", 0);
+    if (n_used > n || (n > 0 && n_used == 0)) {
+      return key_is("expert_used_count", std::to_string(n_used),
+                    n == 0 ? "0 without experts" : "between 1 and " + std::to_string(n));
+    }
+    const uint32_t n_groups = number("expert_group_count", 0);
+    if (n == 0 ? n_groups == 0 : n_groups < n && (n_groups < 2 || n % n_groups == 0)) {
+      const uint32_t n_groups_used = number("expert_group_used_count", 0);
+      if (n_groups < 2 || (n_groups_used > 0 && n_groups_used < n_groups)) return "";
+      return key_is("expert_group_used_count", std::to_string(n_groups_used),
+                    "between 1 and " + std::to_string(n_groups - 1));
+    }
+    return key_is("expert_group_count", std::to_string(n_groups),
+                  "less than expert_count, " + std::to_string(n) + ", and divide it");
+  }
+
+  std::string expansion() const {
+    if (prefix_ != "jamba.") return "";
+    const uint32_t n_embd = number("embedding_length", 0);
+    const uint32_t n_inner = number("ssm.inner_size", 0);
+    if (n_inner == 2 * uint64_t{n_embd}) return "";
+    return key_is("ssm.inner_size", std::to_string(n_inner),
+                  "twice its embedding_length, " + std::to_string(n_embd));
+  }
+
+  std::string scaling() const {
+    const int64_t id = find(prefix_ + "rope.scaling.type", GGUF_TYPE_STRING);
+    if (id < 0) return "";
+    const std::string_view type = gguf_get_val_str(header_, id);
+    for (const auto* known : {"none", "linear", "yarn", "longrope"}) {
+      if (type == known) return "";
+    }
+    return key_is("rope.scaling.type", std::string(type),
+                  "none, linear, yarn or longrope");
+  }
+
+  std::string epsilons() const {
+    for (const auto* name :
+         {"attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon",
+          "attention.group_norm_epsilon"}) {
+      const int64_t id = find(prefix_ + name, GGUF_TYPE_FLOAT32);
+      if (id < 0) continue;
+      const float value = gguf_get_val_f32(header_, id);
+      if (!std::isfinite(value) || value < 0) {
+        return key_is(name, std::to_string(value), "a number of at least 0");
+      }
+    }
+    return "";
+  }
+
+  std::string tokens() const {
+    const int64_t id = find("tokenizer.ggml.tokens", GGUF_TYPE_ARRAY);
+    if (id < 0 || gguf_get_arr_type(header_, id) != GGUF_TYPE_STRING) return "";
+    if (has_byte_tokens_in_vain()) {
+      return "has a vocabulary with byte tokens, of a kind (" + vocabulary_kind() +
+             ") that cannot have them";
+    }
+    const size_t n = gguf_get_arr_n(header_, id);
+    std::unordered_set<std::string_view> seen;
+    seen.reserve(n);
+    for (size_t i = 0; i < n; ++i) {
+      const std::string_view token = gguf_get_arr_str(header_, id, i);
+      // libllama gives empty ones names of their own.
+      if (!token.empty() && !seen.insert(token).second) {
+        return "has a vocabulary in which token " + std::to_string(i) + ", \"" +
+               std::string(token) + "\", stands twice";
+      }
+    }
+    return "";
+  }
+
+  std::string vocabulary_kind() const {
+    const int64_t id = find("tokenizer.ggml.model", GGUF_TYPE_STRING);
+    return id < 0 ? "" : gguf_get_val_str(header_, id);
+  }
+
+  bool has_byte_tokens_in_vain() const {
+    const std::string kind = vocabulary_kind();
+    const int64_t id = find("tokenizer.ggml.token_type", GGUF_TYPE_ARRAY);
+    if ((kind != "bert" && kind != "rwkv") || id < 0 ||
+        gguf_get_arr_type(header_, id) != GGUF_TYPE_INT32) {
+      return false;
+    }
+    const auto* types = static_cast<const int32_t*>(gguf_get_arr_data(header_, id));
+    const int32_t* end = types + gguf_get_arr_n(header_, id);
+    return std::find(types, end, static_cast<int32_t>(LLAMA_TOKEN_TYPE_BYTE)) != end;
+  }
+
+  std::string tensors() const {
+    const int64_t n = gguf_get_n_tensors(header_);
+    for (int64_t i = 0; i < n; ++i) {
+      const std::string_view name = gguf_get_tensor_name(header_, i);
+      const ggml_type type = gguf_get_tensor_type(header_, i);
+      // Tables of ids (deepseek4's tid2eid, d2t of draft models) are integers by nature.
+      constexpr std::string_view kEnd = ".weight";
+      if (name.size() < kEnd.size() || name.substr(name.size() - kEnd.size()) != kEnd ||
+          name.find("tid2eid") != std::string_view::npos) {
+        continue;
+      }
+      const bool is_norm = name.find("norm") != std::string_view::npos;
+      // The processor's product of a norm is for f32 alone.
+      if (is_norm ? type != GGML_TYPE_F32 && !llama_supports_gpu_offload()
+                  : !is_weight_type(type)) {
+        return "has tensor \"" + std::string(name) + "\" in type " +
+               ggml_type_name(type) + ", which cannot be computed with" +
+               (is_norm ? ": it must be f32" : "");
+      }
+    }
+    return "";
+  }
+
+  static bool is_weight_type(ggml_type type) {
+    return ggml_is_quantized(type) || type == GGML_TYPE_F32 || type == GGML_TYPE_F16 ||
+           type == GGML_TYPE_BF16;
+  }
+
+  const gguf_context* header_;
+  std::string prefix_;
+};
+
+}  // namespace
+
+std::string gguf_hazard(const gguf_context* header) { return Hazards(header).first(); }
+
+}  // namespace lh

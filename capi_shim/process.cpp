@@ -1,0 +1,46 @@
+#include "process.hpp"
+
+#include <atomic>
+
+#include "guard.hpp"
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+namespace lh {
+namespace {
+
+// A fork is of the whole process, so what tells of it is global.
+std::atomic<bool> has_model{false};
+std::atomic<bool> is_refused{false};
+
+#if !defined(_WIN32)
+void on_fork() noexcept {
+  if (has_model) is_refused = true;
+}
+#endif
+
+}  // namespace
+
+void refuse_children() {
+#if !defined(_WIN32)
+  // Not a pid that is compared: this way a call costs no system call, and R's fork, which
+  // Python's own hooks do not see, is noticed as well.
+  static const int registered = pthread_atfork(nullptr, nullptr, on_fork);
+  if (registered != 0) throw Error(LH_INTERNAL, "pthread_atfork has no memory left");
+#endif
+  has_model = true;
+}
+
+bool is_refused_child() noexcept { return is_refused; }
+
+void check_process() {
+  if (!is_refused) return;
+  throw Error(LH_FORKED,
+              "this process was forked from one that has loaded a model, and the threads "
+              "that compute did not come along: load the model in each process, and "
+              "start processes anew instead of forking them");
+}
+
+}  // namespace lh

@@ -1,0 +1,264 @@
+// The check of a model file before it is loaded.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ggml.h"
+#include "gguf.h"
+#include "gguf_check.hpp"
+#include "guard.hpp"
+
+namespace {
+
+using Header = std::unique_ptr<gguf_context, void (*)(gguf_context*)>;
+using Change = std::function<void(gguf_context*)>;
+
+constexpr int64_t kRow = 32;
+
+// The bytes of a file with two tensors of kRow numbers each, after a change to its
+// header.
+std::string file_with(const Change& change, ggml_type type = GGML_TYPE_F32) {
+  const Header header(gguf_init_empty(), gguf_free);
+  gguf_set_val_str(header.get(), "general.architecture", "llama");
+  gguf_set_val_u32(header.get(), "llama.block_count", 2);
+  const std::vector<const char*> tokens = {"", "", "a", "b"};
+  gguf_set_arr_str(header.get(), "tokenizer.ggml.tokens",
+                   const_cast<const char**>(tokens.data()), tokens.size());
+  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> tensors(
+      ggml_init({1 << 16, nullptr, true}), ggml_free);
+  size_t n_data = 0;
+  for (const char* name : {"output.weight", "output_norm.weight"}) {
+    const bool is_norm = std::strstr(name, "norm") != nullptr;
+    ggml_tensor* tensor =
+        ggml_new_tensor_1d(tensors.get(), is_norm ? GGML_TYPE_F32 : type, kRow);
+    ggml_set_name(tensor, name);
+    gguf_add_tensor(header.get(), tensor);
+    n_data += GGML_PAD(ggml_nbytes(tensor), 32);
+  }
+  change(header.get());
+  std::string bytes(gguf_get_meta_size(header.get()), '\0');
+  gguf_get_meta_data(header.get(), bytes.data());
+  return bytes + std::string(n_data, '\0');
+}
+
+std::string good_file() {
+  return file_with([](gguf_context*) {});
+}
+
+lh_gguf_info check(const std::string& bytes) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  REQUIRE(file != nullptr);
+  REQUIRE(std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size());
+  return lh::check_gguf_file(file.get(), "m.gguf");
+}
+
+// What the check says against a file; "" for nothing.
+std::string problem(const std::string& bytes) {
+  try {
+    check(bytes);
+  } catch (const lh::Error& error) {
+    CHECK(error.code() == LH_MODEL_ERROR);
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CAPTURE(part);
+  return text.find(part) != std::string::npos;
+}
+
+template <class T>
+void patch(std::string& bytes, size_t at, T value) {
+  std::memcpy(&bytes.at(at), &value, sizeof value);
+}
+
+}  // namespace
+
+TEST_CASE("a good file passes, and its sizes are told") {
+  const std::string bytes = good_file();
+  const lh_gguf_info info = check(bytes);
+  CHECK(info.file_bytes == bytes.size());
+  CHECK(info.n_tensors == 2);
+  CHECK(info.tensor_bytes == 2 * kRow * sizeof(float));
+  CHECK(info.n_parts == 1);
+  CHECK(std::string(info.architecture) == "llama");
+}
+
+TEST_CASE("a file that is cut off anywhere is refused") {
+  const std::string bytes = good_file();
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    const std::string found = problem(bytes.substr(0, n));
+    CAPTURE(n);
+    CHECK(has(found, "model file \"m.gguf\" "));
+    CHECK(has(found, n < 8 ? "is not a GGUF file" : "cut off"));
+  }
+  CHECK(has(problem(bytes.substr(0, bytes.size() - 1)), "tensor \"output_norm.weight\""));
+}
+
+TEST_CASE("damaged starts and counts are named") {
+  const std::string bytes = good_file();
+  std::string bad = bytes;
+  bad[0] = 'g';
+  CHECK(has(problem(bad), "does not start with \"GGUF\""));
+  for (const uint32_t version : {0U, 1U, 4U, 0x03000000U}) {
+    bad = bytes;
+    patch(bad, 4, version);
+    CHECK(has(problem(bad), "has GGUF version " + std::to_string(version)));
+  }
+  for (const size_t at : {8U, 16U}) {
+    for (const int64_t count : {int64_t{-1}, int64_t{1} << 62, int64_t{1} << 40}) {
+      bad = bytes;
+      patch(bad, at, count);
+      CHECK(has(problem(bad), "is damaged or cut off near byte "));
+    }
+  }
+}
+
+TEST_CASE("what libllama would end the process on is refused") {
+  const std::vector<std::pair<Change, std::string>> cases = {
+      {[](auto* h) { gguf_set_val_u32(h, "llama.block_count", 0); },
+       "has llama.block_count = 0, but it must be between 1 and 512"},
+      {[](auto* h) { gguf_set_val_u32(h, "llama.block_count", 513); },
+       "block_count = 513"},
+      {[](auto* h) { gguf_set_val_u32(h, "llama.nextn_predict_layers", 3); },
+       "nextn_predict_layers = 3"},
+      {[](auto* h) { gguf_set_val_u32(h, "llama.expert_count", 1U << 31); },
+       "expert_count = 2147483648, but it must be at most 1024"},
+      {[](auto* h) { gguf_set_val_u32(h, "llama.expert_count", 4); },
+       "expert_used_count = 0, but it must be between 1 and 4"},
+      {[](auto* h) { gguf_set_val_u32(h, "llama.expert_used_count", 2); },
+       "expert_used_count = 2, but it must be 0 without experts"},
+      {[](auto* h) {
+         const std::vector<int32_t> used = {1, -1};
+         gguf_set_val_u32(h, "llama.expert_count", 4);
+         gguf_set_arr_data(h, "llama.expert_used_count", GGUF_TYPE_INT32, used.data(), 2);
+       },
+       "expert_used_count = 4294967295"},
+      {[](auto* h) {
+         gguf_set_val_u32(h, "llama.expert_count", 4);
+         gguf_set_val_u32(h, "llama.expert_used_count", 2);
+         gguf_set_val_u32(h, "llama.expert_group_count", 3);
+       },
+       "expert_group_count = 3, but it must be less than expert_count, 4, and divide it"},
+      {[](auto* h) {
+         gguf_set_val_u32(h, "llama.expert_count", 4);
+         gguf_set_val_u32(h, "llama.expert_used_count", 2);
+         gguf_set_val_u32(h, "llama.expert_group_count", 2);
+       },
+       "expert_group_used_count = 0, but it must be between 1 and 1"},
+      {[](auto* h) {
+         gguf_set_val_str(h, "general.architecture", "jamba");
+         gguf_set_val_u32(h, "jamba.embedding_length", 32);
+         gguf_set_val_u32(h, "jamba.ssm.inner_size", 32);
+       },
+       "jamba.ssm.inner_size = 32, but it must be twice its embedding_length, 32"},
+      {[](auto* h) { gguf_set_val_str(h, "llama.rope.scaling.type", "x"); },
+       "rope.scaling.type = x, but it must be none, linear, yarn or longrope"},
+      {[](auto* h) {
+         gguf_set_val_f32(h, "llama.attention.layer_norm_rms_epsilon",
+                          std::numeric_limits<float>::quiet_NaN());
+       },
+       "layer_norm_rms_epsilon = nan"},
+      {[](auto* h) { gguf_set_val_f32(h, "llama.attention.layer_norm_epsilon", -1); },
+       "layer_norm_epsilon = -1"},
+      {[](auto* h) {
+         std::vector<const char*> tokens = {"a", "b", "a"};
+         gguf_set_arr_str(h, "tokenizer.ggml.tokens", tokens.data(), tokens.size());
+       },
+       "token 2, \"a\", stands twice"},
+      {[](auto* h) {
+         const std::vector<int32_t> types = {1, 1, 6, 1};
+         gguf_set_val_str(h, "tokenizer.ggml.model", "bert");
+         gguf_set_arr_data(h, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(),
+                           types.size());
+       },
+       "byte tokens, of a kind (bert)"},
+  };
+  for (const auto& [change, expected] : cases) {
+    CHECK(has(problem(file_with(change)), expected));
+  }
+  const std::string integers = file_with([](gguf_context*) {}, GGML_TYPE_I32);
+  CHECK(has(problem(integers), "tensor \"output.weight\" in type i32"));
+}
+
+TEST_CASE("what is unusual but right passes") {
+  const std::vector<Change> cases = {
+      [](auto* h) { gguf_set_val_u32(h, "llama.block_count", 512); },
+      [](auto* h) {
+        gguf_set_val_u32(h, "llama.expert_count", 8);
+        gguf_set_val_u32(h, "llama.expert_used_count", 2);
+        gguf_set_val_u32(h, "llama.expert_group_count", 4);
+        gguf_set_val_u32(h, "llama.expert_group_used_count", 2);
+      },
+      [](auto* h) {
+        gguf_set_val_str(h, "general.architecture", "hunyuan-dense");
+        gguf_set_val_u32(h, "hunyuan-dense.expert_count", 1);
+      },
+      [](auto* h) { gguf_set_val_str(h, "llama.rope.scaling.type", "longrope"); },
+      [](auto* h) { gguf_remove_key(h, "general.architecture"); },
+  };
+  for (const Change& change : cases) CHECK(problem(file_with(change)) == "");
+  CHECK(problem(file_with([](gguf_context*) {}, GGML_TYPE_Q8_0)) == "");
+}
+
+TEST_CASE("a split model is checked with all its parts") {
+  namespace fs = std::filesystem;
+  const fs::path folder =
+      fs::temp_directory_path() / ("lh-split-" + std::to_string(std::rand()));
+  fs::create_directories(folder);
+  const auto part = [&](int i) {
+    return (folder / ("m-0000" + std::to_string(i + 1) + "-of-00003.gguf")).string();
+  };
+  const auto bytes = [](uint16_t i) {
+    return file_with([i](gguf_context* h) {
+      gguf_set_val_u16(h, "split.no", i);
+      gguf_set_val_u16(h, "split.count", 3);
+    });
+  };
+  const auto says = [](const std::string& path) {
+    lh_gguf_info info{};
+    lh_error error{};
+    CHECK(lh_gguf_check(path.c_str(), &info, &error) == LH_MODEL_ERROR);
+    return std::string(error.message);
+  };
+  for (uint16_t i = 0; i < 2; ++i) std::ofstream(part(i), std::ios::binary) << bytes(i);
+  CHECK(has(says(part(0)), "m-00003-of-00003.gguf\" cannot be opened: No such file"));
+  CHECK(has(says(part(1)), "is part 2 of 3: give the path of the first part"));
+  std::ofstream(part(2), std::ios::binary) << bytes(2);
+  lh_gguf_info info{};
+  CHECK(lh_gguf_check(part(0).c_str(), &info, nullptr) == LH_OK);
+  CHECK(info.n_parts == 3);
+  CHECK(info.n_tensors == 6);
+  CHECK(info.file_bytes == 3 * bytes(0).size());
+  const std::string renamed = (folder / "renamed.gguf").string();
+  fs::rename(part(0), renamed);
+  CHECK(has(says(renamed), "is not named like one"));
+  fs::remove_all(folder);
+}
+
+TEST_CASE("a model that does not fit into memory is refused with both numbers") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / "lh-large.gguf").string();
+  std::ofstream(path, std::ios::binary) << good_file();
+  lh_model_params params;
+  lh_model_default_params(&params);
+  CHECK(params.memory_bytes == 0);
+  params.memory_bytes = 255;
+  lh_model* model = nullptr;
+  lh_error error{};
+  CHECK(lh_model_load(path.c_str(), &params, &model, &error) == LH_MODEL_ERROR);
+  CHECK(has(error.message,
+            "does not fit into memory: its tensors take 256 bytes, and 255 bytes"));
+  CHECK(lh_gguf_check(nullptr, nullptr, &error) == LH_INVALID_ARGUMENT);
+  std::filesystem::remove(path);
+}

@@ -1,0 +1,107 @@
+"""A child that was forked after a model was loaded gets an error, and never hangs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.queues import SimpleQueue
+    from pathlib import Path
+
+    TinyPath = Callable[[str], Path]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+# Run in a process of its own: pytest's own exit must not happen twice.
+SCRIPT = """
+import os, sys, warnings
+import llamaherd as lh
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+model = lh.Model(sys.argv[1])
+context = lh.Context(model)
+running = lh.start_parallel(
+    context, ["a"] * 3, max_tokens=400, params=lh.SamplingParams(ignore_eos=True)
+)
+pid = os.fork()
+if pid == 0:
+    calls = [
+        lambda: lh.tokenize(model, "a"),
+        lambda: lh.generate(context, "a", max_tokens=3),
+        lambda: lh.generate_parallel(context, ["a", "b"], max_tokens=3),
+        lambda: lh.Model(sys.argv[1]),
+        lambda: running.wait(),
+        lambda: running.results(),
+    ]
+    for call in calls:
+        try:
+            call()
+        except lh.ForkError as error:
+            assert "was forked" in str(error), error
+        else:
+            os._exit(1)
+    sys.exit(0)  # with destructors and exit handlers
+_, status = os.waitpid(pid, 0)
+assert os.waitstatus_to_exitcode(status) == 0, status
+print(len(running.results()), lh.generate(context, "a", max_tokens=3).finish_reason)
+"""
+
+
+def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tiny_path("llama"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split()[0] == "3"
+
+
+def _answer(path: Path, answers: SimpleQueue[object]) -> None:
+    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
+        answers.put(lh.generate(context, "a", max_tokens=3).tokens)
+
+
+BEFORE = """
+import os, sys
+import llamaherd as lh
+pid = os.fork()  # llamaherd is imported, but there is no model yet
+if pid == 0:
+    model = lh.Model(sys.argv[1])
+    assert lh.generate(lh.Context(model), "a", max_tokens=3).error is None
+    os._exit(7)
+_, status = os.waitpid(pid, 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_child_may_load_a_model_when_its_parent_has_none(tiny_path: TinyPath) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", BEFORE, str(tiny_path("llama"))],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert run.stdout.strip() == "7"
+
+
+def test_processes_that_start_anew_load_models_of_their_own(tiny_path: TinyPath) -> None:
+    path = tiny_path("llama")
+    spawn = multiprocessing.get_context("spawn")
+    answers = spawn.SimpleQueue()
+    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
+        child = spawn.Process(target=_answer, args=(path, answers))
+        child.start()
+        expected = lh.generate(context, "a", max_tokens=3).tokens
+        assert answers.get() == expected
+        child.join()

@@ -1,0 +1,102 @@
+"""What a model file must be before it is loaded, on tiny models."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    TinyPath = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("content", [b"", b"GGU", b"PK\3\4" * 100])
+def test_what_is_no_gguf_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(lh.ModelLoadError, match=r'model\.gguf" is not a GGUF file: it'):
+        lh.Model(path)
+
+
+def test_an_incomplete_download_is_refused(tmp_path: Path, tiny_path: TinyPath) -> None:
+    whole = tiny_path("llama").read_bytes()
+    path = tmp_path / "model.gguf"
+    path.write_bytes(whole[:-1])
+    message = rf"is cut off: it has {len(whole) - 1} bytes of {len(whole)}, and tensor"
+    with pytest.raises(lh.ModelLoadError, match=message):
+        lh.Model(path)
+    path.write_bytes(whole[:1000])
+    with pytest.raises(lh.ModelLoadError, match="is damaged or cut off near byte"):
+        lh.Model(path)
+
+
+def test_a_model_that_does_not_fit_is_refused(
+    tiny_path: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "available_memory", lambda: 100_000)
+    path = tiny_path("llama")
+    message = r"its tensors take \d{6} bytes, and 100000 bytes are available"
+    with pytest.raises(lh.ModelLoadError, match=message):
+        lh.Model(path)
+    lh.Model(path, check_memory=False).close()
+    with pytest.raises(TypeError, match="check_memory must be True or False"):
+        lh.Model(path, check_memory=1)
+
+
+def test_a_cache_that_does_not_fit_is_refused(
+    tiny_path: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lh.Model(tiny_path("mamba")) as model:
+        context = lh.Context(model, n_ctx=512)
+        monkeypatch.setattr(machine, "available_memory", lambda: 2000)
+        # Hardly anything for the cells, but every sequence has its states.
+        with pytest.raises(
+            lh.ContextError, match=r"for \d+ sequences takes .* available"
+        ):
+            lh.generate(context, "Hello", max_tokens=1)
+        monkeypatch.undo()
+        assert lh.generate(context, "Hello", max_tokens=1).error is None
+
+
+HAMMER = """
+import random, sys
+from pathlib import Path
+import llamaherd as lh
+whole, path = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2])
+n_header = whole.index(b"output.weight") + 200
+rng = random.Random(int(sys.argv[3]))
+n_refused = 0
+for _ in range(60):
+    damaged = bytearray(whole)
+    for _ in range(rng.randint(1, 4)):
+        damaged[rng.randrange(n_header)] = rng.choice([0, 1, 127, 128, 255])
+    path.write_bytes(damaged)
+    try:
+        lh.Model(path).close()
+    except lh.ModelLoadError as error:
+        assert str(path) in str(error)
+        n_refused += 1
+print(n_refused)
+"""
+
+
+def test_damaged_headers_never_end_the_process(
+    tmp_path: Path, tiny_path: TinyPath
+) -> None:
+    files = (tiny_path("jamba"), tmp_path / "damaged.gguf")
+    run = subprocess.run(
+        [sys.executable, "-c", HAMMER, *map(str, files), "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) > 10

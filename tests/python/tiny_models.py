@@ -1,0 +1,188 @@
+"""Tiny models with random weights, one of each kind, written with the `gguf` package.
+
+Their vocabulary is the 256 bytes, so that any text can be a prompt, and three special
+tokens. What they answer is noise, but noise that depends on all tokens before it: a text
+is right only if the memory of its sequence is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import gguf
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N_EMBD = 32
+N_HEAD = 2
+N_FF = 48
+N_CTX = 512
+N_STATE = 8  # of a recurrent layer
+N_CONV = 4
+N_RANK = 4
+SPECIAL = ("<unk>", "<s>", "</s>")
+N_VOCAB = len(SPECIAL) + 256
+
+# Name: shape as libllama writes it, the fastest axis first.
+Shapes = dict[str, tuple[int, ...]]
+
+# Name: architecture, kinds of the layers.
+KINDS = {
+    "llama": ("llama", ("attention", "attention")),
+    "mamba": ("mamba", ("recurrent", "recurrent")),
+    "jamba": ("jamba", ("recurrent", "attention")),  # a hybrid of both
+    "t5": ("t5", ()),  # encoder and decoder
+    "bert": ("bert", ()),  # embeddings only
+}
+
+
+def write(path: Path, kind: str, seed: int = 1) -> Path:
+    """Writes a model of one of KINDS. Returns `path`."""
+    architecture, layers = KINDS[kind]
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_name(f"tiny {kind}")
+    writer.add_context_length(N_CTX)
+    writer.add_embedding_length(N_EMBD)
+    writer.add_feed_forward_length(N_FF)
+    writer.add_head_count(N_HEAD)
+    writer.add_layer_norm_eps(1e-5)
+    writer.add_layer_norm_rms_eps(1e-5)
+    _add_vocabulary(writer)
+    if kind == "t5":
+        shapes = _t5(writer)
+    elif kind == "bert":
+        shapes = _bert(writer)
+    else:
+        shapes = _decoder(writer, layers, with_ffn=kind != "mamba")
+    random = np.random.default_rng(seed)
+    for name, shape in shapes.items():
+        values = random.normal(0, 0.4, shape[::-1]).astype(np.float32)
+        if name.endswith("ssm_a"):
+            values = -np.abs(values)  # a state that fades, not one that explodes
+        if "norm" in name:
+            values = 1 + values / 4
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
+    types = gguf.TokenType
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256))])
+    writer.add_token_scores([0.0] * N_VOCAB)
+    writer.add_token_types(
+        [
+            types.UNKNOWN,
+            types.CONTROL,
+            types.CONTROL,
+            *[types.BYTE] * 256,
+        ]
+    )
+    writer.add_unk_token_id(0)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_add_space_prefix(value=False)
+
+
+def _decoder(
+    writer: gguf.GGUFWriter, layers: tuple[str, ...], *, with_ffn: bool
+) -> Shapes:
+    writer.add_block_count(len(layers))
+    heads = [N_HEAD if kind == "attention" else 0 for kind in layers]
+    writer.add_head_count_kv(heads)
+    if "recurrent" in layers:
+        writer.add_ssm_conv_kernel(N_CONV)
+        writer.add_ssm_inner_size(2 * N_EMBD)
+        writer.add_ssm_state_size(N_STATE)
+        writer.add_ssm_time_step_rank(N_RANK)
+    shapes: Shapes = {
+        "token_embd.weight": (N_EMBD, N_VOCAB),
+        "output_norm.weight": (N_EMBD,),
+        "output.weight": (N_EMBD, N_VOCAB),
+    }
+    for i, kind in enumerate(layers):
+        block = f"blk.{i}."
+        shapes[f"{block}attn_norm.weight"] = (N_EMBD,)
+        if kind == "attention":
+            shapes |= _attention(block, "attn_output")
+        else:
+            shapes |= _recurrent(block, with_norms=with_ffn)
+        if with_ffn:
+            shapes |= _feed_forward(block, gate=True)
+    return shapes
+
+
+def _attention(block: str, output: str, kind: str = "attn") -> Shapes:
+    names = (f"{kind}_q", f"{kind}_k", f"{kind}_v", output)
+    return {f"{block}{name}.weight": (N_EMBD, N_EMBD) for name in names}
+
+
+def _feed_forward(block: str, *, gate: bool) -> Shapes:
+    shapes: Shapes = {
+        f"{block}ffn_norm.weight": (N_EMBD,),
+        f"{block}ffn_up.weight": (N_EMBD, N_FF),
+        f"{block}ffn_down.weight": (N_FF, N_EMBD),
+    }
+    if gate:
+        shapes[f"{block}ffn_gate.weight"] = (N_EMBD, N_FF)
+    return shapes
+
+
+def _recurrent(block: str, *, with_norms: bool) -> Shapes:
+    n_inner = 2 * N_EMBD
+    shapes: Shapes = {
+        f"{block}ssm_in.weight": (N_EMBD, 2 * n_inner),
+        f"{block}ssm_conv1d.weight": (N_CONV, n_inner),
+        f"{block}ssm_conv1d.bias": (n_inner,),
+        f"{block}ssm_x.weight": (n_inner, N_RANK + 2 * N_STATE),
+        f"{block}ssm_dt.weight": (N_RANK, n_inner),
+        f"{block}ssm_dt.bias": (n_inner,),
+        f"{block}ssm_a": (N_STATE, n_inner),
+        f"{block}ssm_d": (n_inner,),
+        f"{block}ssm_out.weight": (n_inner, N_EMBD),
+    }
+    if with_norms:
+        shapes[f"{block}ssm_dt_norm.weight"] = (N_RANK,)
+        shapes[f"{block}ssm_b_norm.weight"] = (N_STATE,)
+        shapes[f"{block}ssm_c_norm.weight"] = (N_STATE,)
+    return shapes
+
+
+def _t5(writer: gguf.GGUFWriter) -> Shapes:
+    writer.add_block_count(1)
+    writer.add_relative_attn_buckets_count(8)
+    writer.add_decoder_start_token_id(0)
+    shapes: Shapes = {
+        "token_embd.weight": (N_EMBD, N_VOCAB),
+        "enc.output_norm.weight": (N_EMBD,),
+        "dec.output_norm.weight": (N_EMBD,),
+    }
+    for half in ("enc", "dec"):
+        block = f"{half}.blk.0."
+        shapes[f"{block}attn_norm.weight"] = (N_EMBD,)
+        shapes[f"{block}attn_rel_b.weight"] = (N_HEAD, 8)
+        shapes |= _attention(block, "attn_o") | _feed_forward(block, gate=False)
+    shapes["dec.blk.0.cross_attn_norm.weight"] = (N_EMBD,)
+    return shapes | _attention("dec.blk.0.", "cross_attn_o", kind="cross_attn")
+
+
+def _bert(writer: gguf.GGUFWriter) -> Shapes:
+    writer.add_block_count(1)
+    writer.add_causal_attention(value=False)
+    writer.add_token_type_count(2)
+    shapes: Shapes = {
+        "token_embd.weight": (N_EMBD, N_VOCAB),
+        "token_types.weight": (N_EMBD, 2),
+        "position_embd.weight": (N_EMBD, N_CTX),
+        "blk.0.ffn_up.weight": (N_EMBD, N_FF),
+        "blk.0.ffn_down.weight": (N_FF, N_EMBD),
+    }
+    for norm in ("token_embd_norm", "blk.0.attn_output_norm", "blk.0.layer_output_norm"):
+        shapes |= {f"{norm}.weight": (N_EMBD,), f"{norm}.bias": (N_EMBD,)}
+    return shapes | _attention("blk.0.", "attn_output")
