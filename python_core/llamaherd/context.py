@@ -74,6 +74,7 @@ class Context:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
         ModelClosedError: The model is closed.
+        ContextError: The model cannot generate: it has an encoder, or is for embeddings.
     """
 
     def __init__(  # noqa: PLR0917 - as R and C have them
@@ -96,6 +97,7 @@ class Context:
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be a llamaherd.Model, not {model!r}")
+        model.check_generates()
         layouts: tuple[Layout | Literal["auto"], ...] = (
             "auto",
             "unified",
@@ -143,6 +145,7 @@ class Context:
         self._bytes_per_cell = kv_cells.bytes_per_cell(
             model.metadata, model.info, keys, values
         )
+        self._bytes_per_sequence = kv_cells.bytes_per_sequence(model.metadata, model.info)
         # Read once, so that equal calls are planned equally.
         self._memory_bytes = machine.available_memory()
         self._engine: NativeEngine | None = None
@@ -206,11 +209,12 @@ class Context:
 
     def _make_engine(self, plan: Plan) -> tuple[NativeEngine, Plan]:
         available = machine.available_memory()
-        if plan.memory_bytes > available:
+        needed = plan.memory_bytes + plan.n_sequences * self._bytes_per_sequence
+        if needed > available:
             raise ContextError(
-                f"a KV cache of {plan.n_ctx} cells takes {plan.memory_bytes / 1e9:.1f} "
-                f"GB, {available / 1e9:.1f} are available: lower n_ctx (or n_seq_max, "
-                "for kv_layout='per_sequence')"
+                f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
+                f"takes {needed / 1e9:.1f} GB, {available / 1e9:.1f} are available: "
+                "lower n_ctx (or n_seq_max, for kv_layout='per_sequence')"
             )
         params = replace(
             self._params,

@@ -1,4 +1,4 @@
-"""What one KV cell costs: bytes per token of context, from a model's metadata."""
+"""What KV cells and recurrent states cost in memory, from a model's metadata."""
 
 from __future__ import annotations
 
@@ -37,19 +37,38 @@ def bytes_per_cell(
         type_k: Name of the keys' type, see `TYPES`.
         type_v: Name of the values' type.
     """
-    architecture = metadata.get("general.architecture", "")
-
-    def number(key: str, default: int) -> int:
-        """A number, or the largest one of an array with a number for each layer."""
-        found = re.findall(r"\d+", metadata.get(f"{architecture}.{key}", ""))
-        return max(map(int, found), default=default)
-
-    n_head = max(1, number("attention.head_count", 1))
-    n_head_kv = number("attention.head_count_kv", n_head)
-    n_key = number("attention.key_length", info.n_embd // n_head)
-    n_value = number("attention.value_length", info.n_embd // n_head)
+    n_head = max(1, _number(metadata, "attention.head_count", 1))
+    n_head_kv = _number(metadata, "attention.head_count_kv", n_head)
+    n_key = _number(metadata, "attention.key_length", info.n_embd // n_head)
+    n_value = _number(metadata, "attention.value_length", info.n_embd // n_head)
     per_layer = 0.0
     for length, name in ((n_key, type_k), (n_value, type_v)):
         _, n_bytes, n_numbers = TYPES[name]
         per_layer += n_head_kv * length * n_bytes / n_numbers
     return max(1, round(info.n_layer * per_layer))
+
+
+def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
+    """Bytes of the recurrent states of one sequence, however long; 0 without such layers.
+
+    For hybrid models this is an upper bound: it counts all layers as recurrent.
+
+    Source: `llama_hparams::n_embd_r` and `n_embd_s`, for Mamba, RWKV and LFM2 layers.
+    """
+    n_inner = _number(metadata, "ssm.inner_size")
+    n_state = _number(metadata, "ssm.state_size")
+    n_group = _number(metadata, "ssm.group_count")
+    n_conv = max(0, _number(metadata, "ssm.conv_kernel") - 1)
+    n_short = max(0, _number(metadata, "shortconv.l_cache") - 1)
+    head = _number(metadata, "wkv.head_size")
+    n_shift = _number(metadata, "token_shift_count", 2) if head else 0
+    mamba = n_conv * (n_inner + 2 * n_group * n_state) + n_state * n_inner
+    n_numbers = mamba + info.n_embd * (n_short + head + n_shift)
+    return info.n_layer * n_numbers * 4  # f32
+
+
+def _number(metadata: Mapping[str, str], key: str, default: int = 0) -> int:
+    """A number, or the largest one of an array with a number for each layer."""
+    architecture = metadata.get("general.architecture", "")
+    found = re.findall(r"\d+", metadata.get(f"{architecture}.{key}", ""))
+    return max(map(int, found), default=default)

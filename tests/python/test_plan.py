@@ -160,13 +160,60 @@ def test_the_machine_has_cores_and_memory() -> None:
     assert machine.available_memory() > 0
 
 
-def test_memory_is_what_the_container_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+def test_recurrent_states_count_by_sequence() -> None:
+    info = replace(INFO, n_layer=2, n_embd=32)
+    assert kv_cells.bytes_per_sequence({}, info) == 0
+    mamba = {
+        "general.architecture": "mamba",
+        "mamba.ssm.inner_size": "64",
+        "mamba.ssm.state_size": "8",
+        "mamba.ssm.conv_kernel": "4",
+    }
+    assert kv_cells.bytes_per_sequence(mamba, info) == 2 * 4 * (3 * 64 + 8 * 64)
+    rwkv = {"general.architecture": "rwkv7", "rwkv7.wkv.head_size": "16"}
+    assert kv_cells.bytes_per_sequence(rwkv, info) == 2 * 4 * 32 * (16 + 2)
+    lfm2 = {"general.architecture": "lfm2", "lfm2.shortconv.l_cache": "3"}
+    assert kv_cells.bytes_per_sequence(lfm2, info) == 2 * 4 * 32 * 2
+
+
+@pytest.fixture
+def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of control groups, in which this process is in `slice/service`."""
+    (tmp_path / "own").write_text("0::/slice/service\n")
+    monkeypatch.setattr(machine, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(machine, "_OWN_CGROUP", tmp_path / "own")
+    (tmp_path / "slice" / "service").mkdir(parents=True)
+    return tmp_path
+
+
+def set_limit(folder: Path, limit: object, used: int, stat: str = "") -> None:
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    if stat:
+        (folder / "memory.stat").write_text(stat)
+
+
+@pytest.mark.parametrize("place", ["", "slice", "slice/service"])
+def test_memory_is_what_the_container_may_have(cgroups: Path, place: str) -> None:
     unlimited = machine.available_memory()
-    (tmp_path / "memory.current").write_text("600\n")
-    (tmp_path / "memory.max").write_text("max\n")
+    set_limit(cgroups / place, "max", 600)
     assert machine.available_memory() > unlimited / 2
-    (tmp_path / "memory.max").write_text("1000\n")
+    set_limit(cgroups / place, 1000, 600)
     assert machine.available_memory() == 400
+    set_limit(cgroups / place, 1000, 1200)
+    assert machine.available_memory() == 0
+
+
+def test_cached_files_do_not_count_against_the_limit(cgroups: Path) -> None:
+    set_limit(cgroups, 1000, 900, "anon 200\ninactive_file 500\nactive_file 150\n")
+    assert machine.available_memory() == 750
+    set_limit(cgroups / "slice", 1000, 300)  # the tightest limit holds
+    assert machine.available_memory() == 700
+
+
+def test_without_control_groups_the_machine_counts(
+    cgroups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limit(cgroups, 1000, 600)
+    monkeypatch.setattr(machine, "_OWN_CGROUP", cgroups / "none")
+    assert machine.available_memory() > 1000
