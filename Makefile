@@ -51,7 +51,7 @@ $(GEMMA3): | $(LLAMA)
 
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-r asan tsan valgrind bench bench-quick bench-report
+        test-capi test-python test-r asan tsan valgrind fuzz fuzz-quick bench bench-quick bench-report
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,14 @@ tsan: system-dev $(DEV) ## the C API's unit tests under ThreadSanitizer
 valgrind: $(DEV) ## the C API's unit tests under valgrind
 	@scripts/setup_system.sh valgrind
 	@scripts/test.sh valgrind
+
+fuzz-quick: $(DEV) ## hostile model files and texts, 40 s
+	@scripts/setup_system.sh fuzz
+	@scripts/test.sh fuzz
+
+fuzz: $(DEV) ## the same for an hour (FUZZ_SECONDS=1800 for each of two targets)
+	@scripts/setup_system.sh fuzz
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} scripts/test.sh fuzz
 
 # BENCH="--runs 3 --peer-runs 2" shortens it; the same SESSION goes on where it ended.
 SESSION ?= $(shell date +%Y%m%d-%H%M%S)

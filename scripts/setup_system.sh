@@ -5,6 +5,7 @@
 #   setup_system.sh run      what a user of the package needs
 #   setup_system.sh dev      also what its tests and linters need
 #   setup_system.sh valgrind also valgrind
+#   setup_system.sh fuzz     also clang with libFuzzer
 #   setup_system.sh python   prints the Python to make the virtual environment with
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -23,6 +24,11 @@ headers = Path(sysconfig.get_path("include")) / "Python.h"
 sys.exit(not (sys.version_info >= (3, 10) and headers.is_file()
               and any(f.suffix != ".a" and f.is_file() for f in shared)))
 PYTHON
+}
+
+has_libfuzzer() {
+  local folder
+  folder=$(clang --print-runtime-dir 2>/dev/null) && [[ -n $(find "$folder/.." -name 'libclang_rt.fuzzer*' 2>/dev/null) ]]
 }
 
 find_python() {
@@ -75,6 +81,8 @@ main() {
   find_python >/dev/null || debian+=(python3 python3-venv python3-dev)
   command -v Rscript >/dev/null || debian+=(r-base-core)
   if [[ $1 == valgrind ]] && ! command -v valgrind >/dev/null; then debian+=(valgrind); fi
+
+  if [[ $1 == fuzz ]] && ! has_libfuzzer; then debian+=(clang libclang-rt-dev); fi
 
   mapfile -t packages < <(r_field Depends; r_field Imports)
   if [[ $1 != run ]]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python r readme asan tsan valgrind.
+# on each: test.sh capi python r readme asan tsan valgrind fuzz.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -56,6 +56,21 @@ stage_valgrind() {
   # llama.cpp is compiled to when it is compiled for this processor.
   valgrind --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
     build/valgrind/tests/capi/units
+}
+
+# Each target for FUZZ_SECONDS, from the inputs that are kept and those of earlier runs.
+stage_fuzz() {
+  build_capi build/fuzz -DLLAMAHERD_TESTS=OFF -DLLAMAHERD_FUZZ=ON \
+    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  local target
+  for target in gguf text; do
+    mkdir -p "build/fuzz/corpus/$target"
+    # libggml's reader logs what it refuses; what is kept of the log is the shim's.
+    "build/fuzz/tests/fuzz/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-20}" -timeout=10 \
+      -max_len=8192 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/$target-" \
+      "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target"
+  done
 }
 
 # The line of a stage's output that tells how many tests ran.
