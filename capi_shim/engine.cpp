@@ -137,6 +137,11 @@ lh_stats lh_engine::stats() {
   return stats_;
 }
 
+void lh_engine::restart_high_water() {
+  const std::scoped_lock lock(mutex_);
+  stats_.n_cells_max = n_cells_used_;
+}
+
 int32_t lh_engine::seq_pos_max(int32_t seq_id) {
   const std::scoped_lock lock(mutex_);
   lh::require_range("seq_id", seq_id, 0, n_seq_max_ - 1);
@@ -223,10 +228,6 @@ void lh_engine::submit(const lh_request& request) {
   }
   client.seq_id = acquire_sequence(is_prefix);
   client.order = n_submitted_++;
-  const bool is_first = std::all_of(clients_.begin(), clients_.end(), [](const auto& c) {
-    return c.second.state == LH_STATE_HELD;
-  });
-  if (is_first) stats_.n_cells_max = n_cells_used_;
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
   if (prefix != nullptr) fork(slot, *prefix);
 }

@@ -28,6 +28,7 @@ struct lh_engine {
 
   lh_engine_info info();
   lh_stats stats();
+  void restart_high_water();
   int32_t seq_pos_max(int32_t seq_id);
   lh_client_info get(int64_t id);
 

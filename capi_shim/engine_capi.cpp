@@ -62,6 +62,10 @@ int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error) {
   return guard(error, [&] { deref(out, "out") = deref(engine, "engine").stats(); });
 }
 
+int32_t lh_engine_restart_high_water(lh_engine* engine, lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").restart_high_water(); });
+}
+
 int32_t lh_engine_submit(lh_engine* engine, const lh_request* request, lh_error* error) {
   return guard(error, [&] { deref(engine, "engine").submit(deref(request, "request")); });
 }

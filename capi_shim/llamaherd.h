@@ -449,9 +449,11 @@ typedef struct lh_stats {
   double t_sample_s;
 } lh_stats;
 
-/* Counts since the engine was made; a caller takes differences. n_cells_max starts anew
- * when a request is submitted to an engine that has none but held ones. */
+/* Counts since the engine was made; a caller takes differences. */
 LH_API int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error);
+
+/* n_cells_max starts anew, at the cells in use now. */
+LH_API int32_t lh_engine_restart_high_water(lh_engine* engine, lh_error* error);
 
 #ifdef __cplusplus
 }

@@ -116,6 +116,7 @@ bool newrllama_context::run(std::vector<lh::HerdPrompt> prompts,
   settings.n_slots = layout.n_slots;
   settings.n_hold_max = layout.n_hold_max;
   settings.n_ctx = n_ctx_;
+  engine_->restart_high_water();
   const lh_stats before = engine_->stats();
   lh::Herd herd(*engine_, std::move(prompts), std::move(tree), settings);
   const bool is_complete = herd.run();

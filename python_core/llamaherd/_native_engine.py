@@ -181,6 +181,9 @@ class NativeEngine:
     def abort(self, *, on: bool) -> None:
         lib.lh_engine_abort(self._engine, on)
 
+    def restart_high_water(self) -> None:
+        check(lib.lh_engine_restart_high_water(self._engine, self._error), self._error)
+
     def counts(self) -> Counts:
         stats = ffi.new("lh_stats *")
         check(lib.lh_engine_get_stats(self._engine, stats, self._error), self._error)

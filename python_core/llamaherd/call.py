@@ -131,6 +131,7 @@ class Call:
         fitting = self._reject(open_, plan.capacity, "one prompt may have (see n_ctx)")
         if len(fitting) < len(open_):
             tree = self._tree(fitting)
+        engine.restart_high_water()
         before = engine.counts()
         n_fallbacks = 0
         if not self._n_failed or self._on_error == "continue":

@@ -77,7 +77,7 @@ class Counts:
     """Counts since the engine was made: `lh_stats`. Calls take differences.
 
     Attributes:
-        n_cells_max: High-water mark since the engine last had none but held requests.
+        n_cells_max: High-water mark since `restart_high_water`.
         n_clients: Sum over batches of the clients in the batch.
     """
 
@@ -147,6 +147,9 @@ class Engine(Protocol):
 
     def n_cells_taken(self) -> int:
         """Cells in use, and those that prompts being prefilled have yet to take."""
+
+    def restart_high_water(self) -> None:
+        """Lets `Counts.n_cells_max` start anew."""
 
     def counts(self) -> Counts:
         """Counts since the engine was made."""

@@ -391,6 +391,21 @@ TEST_CASE("engine parameters out of range are refused before libllama sees them"
   refused([](P& p) { p.type_k = 10000; });
 }
 
+TEST_CASE("the high-water mark lasts until it is restarted") {
+  fake::reset();
+  fake::settings().eos_share = 0.0;
+  const auto model = toy::model();
+  lh_engine engine(*model, toy::engine_params(256, 2, false));
+  for (int64_t id = 0; id < 3; ++id) {  // one after the other, the first the longest
+    toy::submit(engine, toy::Request(id, toy::tokens(std::string(40 - 10 * id, 'x')), 3));
+    toy::run_all(engine);
+    engine.release(id);
+  }
+  CHECK(engine.stats().n_cells_max == 42);
+  engine.restart_high_water();
+  CHECK(engine.stats().n_cells_max == 0);
+}
+
 TEST_CASE("a deterministic engine computes rows in multiples and keeps no filler") {
   fake::reset();
   fake::settings().eos_share = 0.0;

@@ -172,6 +172,9 @@ class FakeEngine:
     def abort(self, *, on: bool) -> None:
         self.aborted = on
 
+    def restart_high_water(self) -> None:
+        self.numbers["n_cells_max"] = len(self.used)
+
     def n_cells_taken(self) -> int:
         pending = sum(len(s.pending()) for s in self.slots.values() if s.is_active)
         return len(self.used) + pending
