@@ -140,7 +140,8 @@ class Call:
                 fitting,
                 tree.limited(plan.n_hold),
                 max((prefix.id + 1 for prefix in kept.values()), default=_FIRST_PREFIX),
-                kept,
+                kept=kept,
+                n_hold=plan.n_hold,
             )
             n_fallbacks = self._run_clients(engine, plan, clients, kept, is_cancelled)
         results = [self._result(i) for i in range(len(self._requests))]

@@ -108,7 +108,9 @@ def make_clients(
     ids: Sequence[int],
     tree: PrefixTree,
     first_prefix: int,
+    *,
     kept: Kept,
+    n_hold: int,
 ) -> list[Client]:
     """Clients for requests and for the prefixes that they share.
 
@@ -118,7 +120,8 @@ def make_clients(
         tree: The prefixes of `requests`.
         first_prefix: Id of the first prefix; the others follow.
         kept: Prefixes that are held already. Those that the prompts start with again are
-            taken out of it and used.
+            taken out of it and used, as far as that leaves places for deeper ones.
+        n_hold: Prefixes that may be there at once.
 
     Returns:
         All clients, a prefix before what continues it. Of those that share nothing, the
@@ -126,6 +129,7 @@ def make_clients(
     """
     clients: list[Client] = []
     prefixes: list[Client] = []
+    n_free = n_hold - max(tree.depth, default=0) + 1
 
     def add(client: Client) -> None:
         clients.append(client)
@@ -145,8 +149,9 @@ def make_clients(
                 parent=parent,
                 depth=1 if parent is None else parent.depth + 1,
             )
-            if parent is None and (old := kept.pop(prefix.key, None)) is not None:
-                prefix.id, prefix.state = old.id, State.HELD
+            if parent is None and n_free > 0 and prefix.key in kept:
+                prefix.id, prefix.state = kept.pop(prefix.key).id, State.HELD
+                n_free -= 1
             prefixes.append(prefix)
             add(prefix)
         node = tree.node_of[i]

@@ -40,16 +40,23 @@ class PrefixTree:
         """Number of prefixes."""
         return len(self.parent)
 
+    @property
+    def depth(self) -> list[int]:
+        """[n_nodes] Nodes on the path to node k, itself included."""
+        depth: list[int] = []
+        for parent in self.parent:
+            depth.append(1 if parent < 0 else depth[parent] + 1)
+        return depth
+
     def limited(self, max_depth: int) -> PrefixTree:
         """The same tree without nodes that lie deeper than `max_depth`.
 
         What continued them continues their nearest ancestor that is left.
         """
-        depth: list[int] = []
+        depth = self.depth
         kept = [-1] * self.n_nodes  # new number of a node, or of that ancestor
         nodes: list[int] = []
         for k, parent in enumerate(self.parent):
-            depth.append(1 if parent < 0 else depth[parent] + 1)
             if depth[k] <= max_depth:
                 kept[k] = len(nodes)
                 nodes.append(k)

@@ -260,12 +260,15 @@ class Scheduler:
         if parent.n_unsubmitted > 0 or parent.state is not State.HELD:
             return []
         del self._held[parent.id]
+        leaves: Client | None = parent
         if parent.depth == 1 and self._limits.n_cells is None:
+            leaves = self._kept.pop(parent.key, None)  # there was no place to use it
             self._kept[parent.key] = parent
+        if leaves is None:
             return []
-        parent.state = State.ENDED
+        leaves.state = State.ENDED
         self._n_hold_used -= 1
-        return [Action(Kind.RELEASE, parent)]
+        return [Action(Kind.RELEASE, leaves)]
 
     def _drop_oldest(self) -> Client:
         """The kept prefix that was not used for the longest time gives its place up."""

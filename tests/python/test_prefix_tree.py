@@ -68,7 +68,9 @@ def test_clients_come_after_what_they_continue(
 ) -> None:
     tree = prefix_tree.build(prompts, 1).limited(max_depth)
     requests = [Request(tokens=prompt, max_tokens=1) for prompt in prompts]
-    clients = make_clients(requests, list(range(len(prompts))), tree, len(prompts), {})
+    clients = make_clients(
+        requests, list(range(len(prompts))), tree, len(prompts), kept={}, n_hold=max_depth
+    )
     assert [client.place for client in clients] == list(range(len(clients)))
     assert len({client.id for client in clients}) == len(clients)
     for client in clients:
