@@ -28,8 +28,8 @@ class ModelFile:
 
     @property
     def name(self) -> str:
-        """Name of the (first) file, without folders."""
-        return self._paths[0].name
+        """Name of the (first) file, without folders; "?" for what is not UTF-8 in it."""
+        return self._paths[0].name.encode(errors="replace").decode()
 
     @property
     def state(self) -> str:

@@ -6,7 +6,6 @@ them, those of a tenth of a second in one commit: a commit waits for the disk.
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from datetime import datetime, timezone
 from queue import Empty, SimpleQueue
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from llamaherd.stats import Progress
 
 _GROUP_S = 0.1  # longest time that a result waits for others to be stored with
+_REST = 20  # pause after a failed try, in times of what it took: 5% of a run at most
 _FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _REASON: dict[Finish, FinishReason] = {
     Finish.EOG: "stop",
@@ -203,7 +203,7 @@ class Writer:
     """Stores results on a thread of its own: `with writer: writer.put(entry)`.
 
     When the disk is full, or another process holds the file, it keeps the results and
-    tries again with the next ones, and once more at the end.
+    tries again with later ones, and once more at the end.
 
     Attributes:
         problem: After the end: why not all results are stored; "" if all are.
@@ -234,12 +234,19 @@ class Writer:
     def _run(self) -> None:
         waiting: list[JournalEntry] = []
         is_open = True
+        next_s = 0.0  # not to be tried before
         while is_open:
             group, is_open = self._next_group()
             waiting += group
+            started_s = monotonic()
+            if is_open and started_s < next_s:
+                continue
             # A last failure gets a second chance: nothing comes after it.
             if self._is_stored(waiting) or (not is_open and self._is_stored(waiting)):
                 waiting = []
+            else:  # the more results wait, the longer a try takes
+                ended_s = monotonic()
+                next_s = ended_s + _REST * (ended_s - started_s)
 
     def _is_stored(self, entries: list[JournalEntry]) -> bool:
         self.problem = ""
@@ -247,7 +254,7 @@ class Writer:
             return True
         try:
             self._journal.add(entries)
-        except (sqlite3.Error, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call must tell
             self.problem = (
                 f"{len(entries)} results could not be stored in "
                 f"{str(self._journal.path)!r}: {error}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import sqlite3
-from itertools import chain, repeat
+import sys
+from itertools import chain, count, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -27,6 +29,7 @@ from llamaherd.job import Job
 from llamaherd.journal import Journal
 from llamaherd.journal_key import journal_key, settings_json
 from llamaherd.model_file import ModelFile
+from llamaherd.recorder import RecordedCall, Writer
 from llamaherd.turns import Turns
 
 if TYPE_CHECKING:
@@ -365,6 +368,19 @@ def test_a_file_knows_whether_it_changed(folder: Path) -> None:
     assert not file.is_unchanged
 
 
+@pytest.mark.skipif(
+    sys.platform in ("darwin", "win32"), reason="all file names are Unicode there"
+)
+def test_a_name_that_is_not_utf8_can_be_stored(folder: Path) -> None:
+    path = folder / os.fsdecode(b"mod\xe8le.gguf")  # Latin-1
+    path.write_bytes(b"GGUF")
+    journal = Journal(folder / "run.sqlite")
+    call = Call([request([1])], seed=1, n_ctx_train=100)
+    kept = RecordedCall(call, journal, ModelFile(path), NUMERICS, text_of)
+    kept.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    assert (kept.problem, entries(folder)[0].model) == ("", "mod?le.gguf")
+
+
 def test_all_parts_of_a_split_model_count(tmp_path: Path) -> None:
     paths = [tmp_path / f"m-0000{i}-of-00002.gguf" for i in (1, 2)]
     hashes = set()
@@ -425,6 +441,44 @@ def test_what_could_not_be_written_is_written_later(
     assert all(result.is_finished for result in results)
     assert next(refusals, None) is None
     assert len(entries(folder)) == 50
+
+
+def test_an_error_that_nobody_foresaw_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_group: list[JournalEntry]) -> None:
+        raise MemoryError("no room")
+
+    call = recorded(folder, [request([1])])
+    monkeypatch.setattr(call._journal, "add", fail)
+    job = Job(FakeContext(), call)
+    with pytest.warns(JournalWarning, match=r"^journal: 1 results could .*: no room$"):
+        assert job.results()[0].is_finished
+
+
+def test_failed_tries_take_a_small_part_of_the_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def fail(group: list[JournalEntry]) -> None:
+        tries.append(len(group))
+        raise sqlite3.OperationalError("database or disk is full")
+
+    seconds = count()  # a clock that each look at it puts on by one
+    monkeypatch.setattr("llamaherd.recorder.monotonic", lambda: float(next(seconds)))
+    journal = Journal(folder / "run.sqlite")
+    monkeypatch.setattr(journal, "add", fail)
+    writer = Writer(journal)
+    groups = chain(repeat(([None], True), 99), [([None], False)])
+    monkeypatch.setattr(writer, "_next_group", groups.__next__)
+    with writer:
+        pass
+    journal.close()
+    assert 2 < len(tries) < 10
+    assert tries[0] == 1
+    assert tries[-2:] == [100, 100]  # none is given up
+    assert "100 results could not be stored" in writer.problem
 
 
 def test_a_locked_journal_is_waited_for_and_then_refused(
