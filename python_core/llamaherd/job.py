@@ -67,14 +67,7 @@ class Job:
         Raises:
             ForkError: This process was forked; the call runs in its parent.
         """
-        end = None if timeout_s is None else monotonic() + timeout_s
-        while not self._is_done.is_set():
-            _native.check_process()  # in a forked child nobody will ever set it
-            left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
-            if left <= 0:
-                return False
-            self._is_done.wait(left)
-        return True
+        return wait_for(self._is_done, timeout_s)
 
     def cancel(self) -> None:
         """Ends the call within a fraction of a second; what is finished is kept."""
@@ -133,6 +126,29 @@ class Job:
 
     def _must_stop(self) -> bool:
         return self._is_cancelled or self._context.closed
+
+
+def wait_for(is_done: Event, timeout_s: float | None) -> bool:
+    """Waits for work in a thread, in slices, so that Ctrl-C is seen.
+
+    Args:
+        is_done: Set when it is over.
+        timeout_s: Longest time to wait, in seconds; None: as long as it takes.
+
+    Returns:
+        Whether it is over.
+
+    Raises:
+        ForkError: This process was forked; the work goes on in its parent.
+    """
+    end = None if timeout_s is None else monotonic() + timeout_s
+    while not is_done.is_set():
+        _native.check_process()  # in a forked child nobody will ever set it
+        left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
+        if left <= 0:
+            return False
+        is_done.wait(left)
+    return True
 
 
 class Cancellable(Protocol):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from llamaherd.job import cancel_at_exit
+from llamaherd.job import cancel_at_exit, wait_for
 from llamaherd.measure import Stop, Stopped
+from llamaherd.progress import reporting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from llamaherd.optimize_report import OptimizeReport
 
@@ -80,12 +81,11 @@ class OptimizeJob:
 
         Returns:
             Whether it is over.
+
+        Raises:
+            ForkError: This process was forked; the work runs in its parent.
         """
-        if timeout_s is not None:
-            return self._is_done.wait(timeout_s)
-        while not self._is_done.wait(0.05):  # in slices, so that Ctrl-C is seen
-            pass
-        return True
+        return wait_for(self._is_done, timeout_s)
 
     def cancel(self) -> None:
         """Ends it within a fraction of a second, but for a file that is being written."""
@@ -114,31 +114,16 @@ class OptimizeJob:
             self._is_done.set()
 
 
-@contextmanager
-def reporter(option: ProgressOption) -> Iterator[Callable[[OptimizeProgress], object]]:
+def reporter(
+    option: ProgressOption,
+) -> AbstractContextManager[Callable[[OptimizeProgress], object]]:
     """What to call with each `OptimizeProgress`, on the thread that made the call.
 
     Raises:
         TypeError: `option` is neither a bool nor callable.
     """
-    if callable(option):
-        yield option
-    elif option is True:
-        yield from _bar()
-    elif option is False:
-        yield lambda _: None
-    else:
-        raise TypeError(f"progress must be True, False or a function, not {option!r}")
+    return reporting(option, " steps", _show_step)
 
 
-def _bar() -> Iterator[Callable[[OptimizeProgress], object]]:
-    from tqdm import tqdm  # noqa: PLC0415 - few calls want a bar
-
-    with tqdm(unit=" steps") as bar:
-
-        def show(progress: OptimizeProgress) -> None:
-            bar.total = progress.n_total
-            bar.set_description(progress.step, refresh=False)
-            bar.update(progress.n_done - bar.n)
-
-        yield show
+def _show_step(bar: Any, progress: OptimizeProgress) -> None:  # noqa: ANN401 - untyped
+    bar.set_description(progress.step, refresh=False)

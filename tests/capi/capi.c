@@ -6,20 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "check.h"
 #include "newrllama_capi.h"
-
-static int n_failed = 0;
-static int n_passed = 0;
-
-static void check(int ok, const char* what, int line) {
-  if (ok) {
-    ++n_passed;
-  } else {
-    ++n_failed;
-    fprintf(stderr, "capi.c:%d: failed: %s\n", line, what);
-  }
-}
-#define CHECK(condition) check((condition) ? 1 : 0, #condition, __LINE__)
 
 static const struct newrllama_parallel_params kGreedy = {16, 40,   1.0f, 0.0f,
                                                          0,  1.0f, 1234};

@@ -5,20 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "llamaherd.h"
-
-static int n_failed = 0;
-static int n_passed = 0;
-
-static void check(int ok, const char* what, int line) {
-  if (ok) {
-    ++n_passed;
-  } else {
-    ++n_failed;
-    fprintf(stderr, "optimize.c:%d: failed: %s\n", line, what);
-  }
-}
-#define CHECK(condition) check((condition) ? 1 : 0, #condition, __LINE__)
 
 enum { kQ8_0 = 7, kNoType = 5000, kTokens = 100 };
 
