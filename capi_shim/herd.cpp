@@ -8,21 +8,27 @@
 namespace lh {
 namespace {
 
-// Shorter prefixes cost more in bookkeeping and batches than they save.
-constexpr int32_t kMinPrefixTokens = 16;
+// Shorter prefixes cost more in bookkeeping and batches than they save. A fork copies a
+// whole stream of cells: one takes about the time of this share of its tokens.
+constexpr int64_t kMinPrefixTokens = 8;
+constexpr int64_t kForkShare = 64;
 
 }  // namespace
 
-PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts) {
+PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts, int32_t max_tokens) {
+  size_t longest = 0;
   std::vector<int32_t> tokens;
   std::vector<int64_t> offsets = {0};
   offsets.reserve(prompts.size() + 1);
   for (const HerdPrompt& prompt : prompts) {
     tokens.insert(tokens.end(), prompt.tokens.begin(), prompt.tokens.end());
     offsets.push_back(static_cast<int64_t>(tokens.size()));
+    longest = std::max(longest, prompt.tokens.size());
   }
-  return build_prefix_tree(tokens.data(), offsets.data(),
-                           static_cast<int32_t>(prompts.size()), kMinPrefixTokens);
+  const int64_t n_cells = static_cast<int64_t>(longest) + max_tokens;
+  return build_prefix_tree(
+      tokens.data(), offsets.data(), static_cast<int32_t>(prompts.size()),
+      static_cast<int32_t>(std::max(kMinPrefixTokens, n_cells / kForkShare)));
 }
 
 int32_t prefix_depth(const PrefixTree& tree) {

@@ -25,7 +25,8 @@ struct HerdSettings {
 };
 
 // The tree of the prompts' shared prefixes, and how many of them lie around one prompt.
-PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts);
+// Prefixes that are worth a fork, for prompts with answers of up to `max_tokens`.
+PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts, int32_t max_tokens);
 int32_t prefix_depth(const PrefixTree& tree);
 
 struct HerdResult {

@@ -110,7 +110,7 @@ bool newrllama_context::run(std::vector<lh::HerdPrompt> prompts,
   lh::HerdSettings settings = settings_of(params);
   const std::scoped_lock lock(mutex_);
   abort_flag_ = false;
-  lh::PrefixTree tree = lh::herd_prefixes(prompts);
+  lh::PrefixTree tree = lh::herd_prefixes(prompts, params.max_tokens);
   const Layout layout = plan(prompts, tree, params.max_tokens);
   prepare_engine(layout);
   settings.n_slots = layout.n_slots;

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from llamaherd.engine import Engine
     from llamaherd.plan import Plan
 
-    # Makes ready for needs (cells of each prompt with its answer) and shared prefixes.
-    Prepare = Callable[[Sequence[int], int], tuple[Engine, Plan, Kept]]
+    # Makes ready for needs (cells of each prompt with its answer), so many prefixes, and
+    # so many tokens that all prompts share.
+    Prepare = Callable[[Sequence[int], int, int], tuple[Engine, Plan, Kept]]
 
 _FIRST_PREFIX = 1 << 32  # ids of prefixes, which outlive calls, are above all prompts'
 
@@ -127,7 +128,8 @@ class Call:
         ]
         open_ = self._reject(open_, self._n_ctx_train, "the model was trained for")
         tree = self._tree(open_)
-        engine, plan, kept = prepare([self._need(i) for i in open_], tree.n_nodes)
+        needs = [self._need(i) for i in open_]
+        engine, plan, kept = prepare(needs, tree.n_nodes, tree.n_shared)
         fitting = self._reject(open_, plan.capacity, "one prompt may have (see n_ctx)")
         if len(fitting) < len(open_):
             tree = self._tree(fitting)
@@ -135,15 +137,22 @@ class Call:
         before = engine.counts()
         n_fallbacks = 0
         if not self._n_failed or self._on_error == "continue":
+            is_pool = plan.kv_layout == "unified"
+            limits = Limits(
+                n_slots=plan.n_seq_max,
+                n_hold=plan.n_hold,
+                n_cells=plan.n_ctx if is_pool else None,
+                keeps=not is_pool or tree.n_shared > 0,
+            )
             clients = make_clients(
                 [self._requests[i] for i in fitting],
                 fitting,
                 tree.limited(plan.n_hold),
                 max((prefix.id + 1 for prefix in kept.values()), default=_FIRST_PREFIX),
-                kept=kept,
+                kept=kept if limits.keeps else {},
                 n_hold=plan.n_hold,
             )
-            n_fallbacks = self._run_clients(engine, plan, clients, kept, is_cancelled)
+            n_fallbacks = self._run_clients(engine, limits, clients, kept, is_cancelled)
         results = [self._result(i) for i in range(len(self._requests))]
         stats = make_stats(
             results,
@@ -167,7 +176,7 @@ class Call:
     def _run_clients(
         self,
         engine: Engine,
-        plan: Plan,
+        limits: Limits,
         clients: list[Client],
         kept: Kept,
         is_cancelled: Callable[[], bool],
@@ -176,11 +185,7 @@ class Call:
         self._runner = runner = Runner(
             engine,
             clients,
-            Limits(
-                n_slots=plan.n_seq_max,
-                n_hold=plan.n_hold,
-                n_cells=plan.n_ctx if plan.kv_layout == "unified" else None,
-            ),
+            limits,
             is_cancelled=lambda: is_cancelled() or self._is_stopped,
             on_finish=self._finish,
             watch=self._watch,
@@ -207,7 +212,9 @@ class Call:
 
     def _tree(self, indices: Sequence[int]) -> prefix_tree.PrefixTree:
         tokens = [self._requests[i].tokens for i in indices]
-        return prefix_tree.build(tokens).limited(MAX_DEPTH)
+        longest = max((self._need(i) for i in indices), default=0)
+        least = prefix_tree.worth_a_fork(longest)
+        return prefix_tree.build(tokens, least).limited(MAX_DEPTH)
 
     def _reject(self, indices: list[int], capacity: int, whose: str) -> list[int]:
         """Fails prompts that cannot be answered whatever happens; returns the others."""

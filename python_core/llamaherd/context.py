@@ -54,10 +54,12 @@ class Context:
             prefixes come on top. "auto": up to 32.
         n_threads: Threads for generation; None: the physical cores.
         n_batch: Most tokens in one llama_decode; None: 512.
-        kv_layout: "per_sequence" (and "auto") gives each sequence the cells that the
-            longest prompt needs: fast, and a greedy answer does not depend on what runs
-            beside it. "unified" lets all share one pool: more run at once where lengths
-            differ much and memory is short, and prompts are paused when it runs out.
+        kv_layout: "per_sequence" gives each sequence the cells that the longest prompt
+            needs: fast, and a greedy answer hardly depends on what runs beside it.
+            "unified" lets all share one pool: fast for prompts that are a long prefix in
+            common and little else, and more run at once where lengths differ much and
+            memory is short; prompts are paused when it runs out. "auto": what suits the
+            prompts of the call.
         n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512.
         n_threads_batch: Threads for prompts; None: as `n_threads`.
         flash_attn: Use flash attention; "auto": if the model can.
@@ -177,7 +179,7 @@ class Context:
         }
 
     def prepare(
-        self, needs: Sequence[int], n_prefixes: int
+        self, needs: Sequence[int], n_prefixes: int, n_shared: int
     ) -> tuple[NativeEngine, Plan, Kept]:
         """An engine for a call, made anew only if the one that is there does not do.
 
@@ -186,6 +188,7 @@ class Context:
         Args:
             needs: Cells that each prompt with its answer needs.
             n_prefixes: Prefixes that the prompts share.
+            n_shared: Tokens of the prefix that all of them share.
 
         Raises:
             ContextClosedError: The context was closed.
@@ -197,6 +200,7 @@ class Context:
             self._sizes,
             needs,
             n_prefixes,
+            n_shared,
             n_batch=self._params.n_batch,
             bytes_per_cell=self._bytes_per_cell,
             memory_bytes=self._memory_bytes,

@@ -116,9 +116,9 @@ class Job:
         return results
 
     def _prepare(
-        self, needs: Sequence[int], n_prefixes: int
+        self, needs: Sequence[int], n_prefixes: int, n_shared: int
     ) -> tuple[Engine, Plan, Kept]:
-        engine, plan, kept = self._context.prepare(needs, n_prefixes)
+        engine, plan, kept = self._context.prepare(needs, n_prefixes, n_shared)
         # In this order: a `cancel` in between has set the flag that the call looks at.
         self._engine = engine
         engine.abort(on=False)

@@ -20,6 +20,9 @@ UNIFORM_ROWS = 8  # a deterministic context computes so many sequences together
 _BLOCK = 256  # libllama rounds up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
 _MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
+# One pool is faster if a prompt with its answer adds at most this share of its cells to a
+# prefix that all continue. Measured: docs/decisions/0018.
+_POOLED_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,7 @@ def make_plan(
     sizes: Sizes,
     needs: Sequence[int],
     n_prefixes: int,
+    n_shared: int = 0,
     *,
     n_batch: int,
     bytes_per_cell: int,
@@ -98,13 +102,16 @@ def make_plan(
 
     Every sequence gets cells of its own, as many as the largest need, because attention
     then costs less and a text does not depend on what runs beside it. Where there is not
-    room for all at once, fewer run at once. See docs/decisions.
+    room for all at once, fewer run at once. Prompts that are a long prefix in common and
+    little else get one pool: the prefix then stands, and is read, once. See
+    docs/decisions/0009 and 0018.
 
     Args:
         sizes: What the user fixed.
         needs: Cells that each prompt with its answer needs, none more than the model was
             trained for.
         n_prefixes: Prefixes that the prompts share.
+        n_shared: Tokens of the prefix that all of them share.
         n_batch: Most tokens in one llama_decode, hence most sequences.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         memory_bytes: Memory that is available.
@@ -121,8 +128,10 @@ def make_plan(
     most_needed = max((need for need in needs if need <= capacity), default=1)
     share = _rounded_up(most_needed + spare)
     n_idle = 0
-    if sizes.kv_layout == "unified":
-        wanted = sum(_rounded_up(need) for need in nlargest(n_slots, needs))
+    kv_layout = sizes.kv_layout or _layout(sizes, needs, n_shared)
+    if kv_layout == "unified":
+        largest = nlargest(n_slots + n_hold, needs)
+        wanted = n_shared + sum(need - n_shared for need in largest)
         n_ctx = _rounded_up(sizes.n_ctx or max(share, min(wanted, budget)))
     else:
         n_streams = max(1, n_cells // (share * group)) * group
@@ -134,12 +143,18 @@ def make_plan(
         n_ctx=n_ctx,
         n_seq_max=n_slots,
         n_hold=n_hold,
-        kv_layout=sizes.kv_layout or "per_sequence",
-        n_ctx_seq=n_ctx if sizes.kv_layout == "unified" else share,
+        kv_layout=kv_layout,
+        n_ctx_seq=n_ctx if kv_layout == "unified" else share,
         capacity=capacity,
         memory_bytes=n_ctx * bytes_per_cell,
         n_idle=n_idle,
     )
+
+
+def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
+    own = sum(needs) - n_shared * len(needs)
+    pools = not sizes.deterministic and own <= _POOLED_SHARE * n_shared * len(needs)
+    return "unified" if pools and n_shared > 0 else "per_sequence"
 
 
 def _rounded_up(n: int) -> int:

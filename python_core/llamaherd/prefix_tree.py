@@ -12,7 +12,10 @@ from llamaherd import _native
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MIN_TOKENS = 16  # fewer are sooner computed again than held
+_MIN_TOKENS = 8  # fewer are sooner computed again than held
+# A fork copies all cells that a sequence has: it takes about the time of this share of as
+# many tokens. docs/decisions/0004.
+_FORK_SHARE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,12 @@ class PrefixTree:
             depth.append(1 if parent < 0 else depth[parent] + 1)
         return depth
 
+    @property
+    def n_shared(self) -> int:
+        """Tokens of the prefix that all prompts continue; 0: there is none."""
+        is_one = self.parent.count(-1) == 1 and -1 not in self.node_of
+        return self.length[0] if is_one else 0
+
     def limited(self, max_depth: int) -> PrefixTree:
         """The same tree without nodes that lie deeper than `max_depth`.
 
@@ -73,7 +82,12 @@ class PrefixTree:
         )
 
 
-def build(prompts: Sequence[array[int]], min_tokens: int = MIN_TOKENS) -> PrefixTree:
+def worth_a_fork(n_cells: int) -> int:
+    """Tokens that a prefix must have at least, where sequences have `n_cells` each."""
+    return max(_MIN_TOKENS, n_cells // _FORK_SHARE)
+
+
+def build(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
     """Finds the prefixes that prompts share, in O(total log n).
 
     Args:

@@ -8,7 +8,9 @@ take. When cells run out after all, the newest client is paused and comes back, 
 new one, when there is room. The oldest is never paused, so that there is always progress.
 
 A prefix that nobody continues any more stays held, so that the next call can start from
-it, until its place is needed. In one pool of cells it is released: they may be needed.
+it, until its place is needed. In one pool that is done only for the prefix that all
+prompts share, and only until the cells are needed. It then lies at the beginning of the
+pool in each call alike, and with it all that follows.
 """
 
 from __future__ import annotations
@@ -39,11 +41,13 @@ class Limits:
         n_slots: Prompts that may run at once.
         n_hold: Prefixes that may be there at once, on top of the prompts.
         n_cells: KV cells that all share; None: each sequence has enough of its own.
+        keeps: Whether prefixes may stay held for the next call.
     """
 
     n_slots: int
     n_hold: int
     n_cells: int | None
+    keeps: bool = True
 
 
 class Kind(Enum):
@@ -129,6 +133,10 @@ class Scheduler:
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
         actions: list[Action] = []
+        while cells is not None and self._n_admitted == 0 and self._kept:
+            prefix = self._drop_oldest()
+            actions.append(Action(Kind.RELEASE, prefix))
+            free += prefix.n_tokens
         while self._paused:
             client = self._paused[0][1]
             need = max(client.n_saved, client.n_tokens)
@@ -156,6 +164,8 @@ class Scheduler:
     def make_room(self) -> Action:
         """Decides who gives way when a batch found no KV cells."""
         clients = self._by_age()
+        if self._kept:
+            return Action(Kind.RELEASE, self._drop_oldest())
         if len(clients) > 1:
             return Action(Kind.PAUSE, clients[-1])
         if self._held:
@@ -261,7 +271,7 @@ class Scheduler:
             return []
         del self._held[parent.id]
         leaves: Client | None = parent
-        if parent.depth == 1 and self._limits.n_cells is None:
+        if parent.depth == 1 and self._limits.keeps:
             leaves = self._kept.pop(parent.key, None)  # there was no place to use it
             self._kept[parent.key] = parent
         if leaves is None:

@@ -14,10 +14,10 @@
 #' @param verbosity Negative: errors only. From 2 on, also a line about the context. The
 #'   rest is the default: errors and warnings.
 #' @param kv_layout `"per_sequence"`: each prompt in work has cells of its own, enough for
-#'   the longest of the call. `"unified"`: all prompts take cells from one pool, so that
-#'   more of them fit where lengths differ and memory is short; the last bits of numbers,
-#'   and with them now and then an answer, then depend on what runs beside. `"auto"` is
-#'   `"per_sequence"`.
+#'   the longest of the call. `"unified"`: all prompts take cells from one pool, which is
+#'   faster where they are a long beginning in common and little else, and lets more of
+#'   them fit where lengths differ and memory is short. `"auto"`: what suits the prompts of
+#'   each call.
 #' @param n_batch Tokens that are worked on in one step at most. NULL chooses.
 #' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or

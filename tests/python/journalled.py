@@ -68,7 +68,7 @@ def run(
 ) -> tuple[Results, FakeEngine]:
     engine = engine or FakeEngine(4096, 12)
     call = recorded(folder, requests, **options)
-    results = call.run(lambda _needs, _n: (engine, SIZES, {}), is_cancelled)
+    results = call.run(lambda _needs, *_n: (engine, SIZES, {}), is_cancelled)
     assert call.problem == ""
     return results, engine
 

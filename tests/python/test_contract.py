@@ -308,6 +308,26 @@ def test_the_tenth_call_is_like_the_first(
     assert len({stats.kv_cells_max for stats in later}) == 1
 
 
+def test_a_codebook_is_read_once_from_one_pool(smollm2: lh.Model) -> None:
+    codebook = "Say of which colour the thing is, in one word of the list. " * 20
+    prompts = [f"{codebook}\nThing: {thing}" for thing in ("snow", "grass", "coal")]
+    other = [f"Do not. {prompt}" for prompt in prompts]
+    with lh.Context(smollm2) as context:
+        outs = [
+            lh.generate_parallel(context, chosen, max_tokens=8)
+            for chosen in (prompts, prompts, other, prompts)
+        ]
+        assert context.plan is not None
+        assert context.plan.kv_layout == "unified"
+        lh.generate_parallel(context, ["snow", "grass"], max_tokens=8)
+        assert context.plan.kv_layout == "per_sequence"
+    n_prefilled = [out.stats.n_prefill_tokens for out in outs]
+    assert n_prefilled[1] < n_prefilled[0] / 10
+    assert n_prefilled[3] == n_prefilled[0]
+    # What stays held does not change what follows.
+    assert outs[1].texts == outs[3].texts == outs[0].texts
+
+
 def test_three_different_requests_in_a_row(
     context: lh.Context, prompts: list[str], alone: Alone
 ) -> None:

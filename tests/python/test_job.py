@@ -45,7 +45,7 @@ class FakeContext:
         self.engine = SlowEngine(4096, 12)
         self.failure: Exception | None = None
 
-    def prepare(self, _needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan, Kept]:
+    def prepare(self, _needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
         if self.failure is not None:
             raise self.failure
         return self.engine, SIZES, {}

@@ -81,7 +81,7 @@ def test_a_broken_run_that_goes_on_equals_an_unbroken_one(
     requests: list[Request], stops: list[int]
 ) -> None:
     call = Call(requests, seed=1, n_ctx_train=100_000)
-    whole = call.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    whole = call.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model.gguf").write_bytes(b"GGUF")
@@ -125,7 +125,7 @@ def test_progress_counts_what_was_stored(folder: Path) -> None:
     requests = [request([1]), request([1]), request([2])]
     run(folder, requests)
     call = recorded(folder, requests)
-    call.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    call.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
     assert (call.progress.n_done, call.progress.n_failed) == (3, 0)
 
 
@@ -188,7 +188,7 @@ def test_what_was_finished_before_an_error_is_stored(folder: Path) -> None:
 
 
 def test_a_call_that_cannot_run_leaves_a_journal_that_works(folder: Path) -> None:
-    def prepare(_needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan, Kept]:
+    def prepare(_needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
         raise MemoryError("too much")
 
     with pytest.raises(MemoryError):
@@ -352,7 +352,7 @@ def test_a_model_that_is_exchanged_while_it_is_hashed_is_refused(
         lambda path, _is_cancelled: bytes(path.write_bytes(b"other") * 6),
     )
     with pytest.raises(JournalError, match=r"'model.gguf' has changed since it was"):
-        call.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+        call.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
     assert entries(folder) == []
 
 
@@ -377,7 +377,7 @@ def test_a_name_that_is_not_utf8_can_be_stored(folder: Path) -> None:
     journal = Journal(folder / "run.sqlite")
     call = Call([request([1])], seed=1, n_ctx_train=100)
     kept = RecordedCall(call, journal, ModelFile(path), NUMERICS, text_of)
-    kept.run(lambda _needs, _n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    kept.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
     assert (kept.problem, entries(folder)[0].model) == ("", "mod?le.gguf")
 
 
@@ -405,7 +405,7 @@ class FakeContext:
         self.turns = Turns()
         self.closed = False
 
-    def prepare(self, _needs: Sequence[int], _n: int) -> tuple[FakeEngine, Plan, Kept]:
+    def prepare(self, _needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
         return FakeEngine(4096, 12), SIZES, {}
 
 

@@ -17,12 +17,17 @@ GB = 10**9
 
 
 def planned(
-    sizes: Sizes, needs: list[int], n_prefixes: int = 0, memory_bytes: int = 8 * GB
+    sizes: Sizes,
+    needs: list[int],
+    n_prefixes: int = 0,
+    memory_bytes: int = 8 * GB,
+    n_shared: int = 0,
 ) -> Plan:
     return make_plan(
         sizes,
         needs,
         n_prefixes,
+        n_shared,
         n_batch=512,
         bytes_per_cell=20_000,
         memory_bytes=memory_bytes,
@@ -72,6 +77,23 @@ def test_a_pool_is_shared_on_request() -> None:
     plan = planned(Sizes(kv_layout="unified"), [2000] * 50, memory_bytes=GB // 10)
     assert 2000 <= plan.n_ctx_seq == plan.n_ctx
     assert plan.memory_bytes <= GB // 20
+
+
+def test_a_long_prefix_that_all_share_makes_a_pool() -> None:
+    annotate = {"needs": [450] * 100, "n_prefixes": 1}
+    plan = planned(Sizes(), **annotate, n_shared=400)
+    assert (plan.kv_layout, plan.n_seq_max, plan.n_hold) == ("unified", 32, 1)
+    # The prefix once, and what each adds to it.
+    assert 400 + 33 * 50 <= plan.n_ctx < 400 + 33 * 50 + 256
+    for sizes, n_shared in [
+        (Sizes(), 300),
+        (Sizes(deterministic=True), 400),
+        (Sizes(kv_layout="per_sequence"), 400),
+    ]:
+        plan = planned(sizes, **annotate, n_shared=n_shared)
+        assert plan.kv_layout == "per_sequence"
+    # Few cells are enough then.
+    assert planned(Sizes(n_ctx=2048), **annotate, n_shared=400).n_seq_max == 32
 
 
 def test_few_prompts_need_few_slots() -> None:

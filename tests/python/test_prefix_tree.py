@@ -81,3 +81,16 @@ def test_clients_come_after_what_they_continue(
             assert client in client.parent.waiting
     for prefix in clients:
         assert prefix.n_unsubmitted == len(prefix.waiting)
+
+
+@given(prompts_)
+def test_what_all_share_is_found(prompts: list[array[int]]) -> None:
+    tree = prefix_tree.build(prompts, min_tokens=1)
+    shared = tree.n_shared
+    if not shared:
+        heads = {p[0] for p in prompts if len(p) > 1}
+        assert len(heads) != 1 or any(len(p) < 2 for p in prompts) or len(prompts) == 1
+        return
+    assert all(len(p) > shared and p[:shared] == prompts[0][:shared] for p in prompts)
+    if all(len(p) > shared + 1 for p in prompts):
+        assert len({p[shared] for p in prompts}) > 1

@@ -66,7 +66,7 @@ def run(
     engine = engine or FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=pooled)
     call = Call(requests, seed=1, n_ctx_train=100_000, **options)
     kept = {} if kept is None else kept
-    results = call.run(lambda _needs, _n: (engine, sizes, kept), is_cancelled)
+    results = call.run(lambda _needs, *_n: (engine, sizes, kept), is_cancelled)
     assert set(engine.slots) == {prefix.id for prefix in kept.values()}
     assert len(engine.slots) <= sizes.n_hold
     assert len(engine.used) <= sum(prefix.n_tokens for prefix in kept.values())
@@ -130,13 +130,16 @@ def test_every_prompt_gets_the_answer_it_would_get_alone(
     assert results.stats.n_failed == sum(r.finish_reason == "error" for r in results)
 
 
-@given(st.lists(workloads(), min_size=2, max_size=4), st.integers(1, 6))
-@settings(max_examples=100, deadline=None)
+@given(st.lists(workloads(), min_size=2, max_size=4), st.integers(1, 6), st.booleans())
+@settings(max_examples=200, deadline=None)
 def test_calls_after_each_other_share_what_is_kept(
-    calls: list[list[Request]], n_hold: int
+    calls: list[list[Request]],
+    n_hold: int,
+    pooled: bool,
 ) -> None:
-    sizes = plan(4, 1000, n_hold, pooled=False)
-    engine = FakeEngine(1000 * sizes.n_sequences, sizes.n_sequences, pooled=False)
+    sizes = plan(4, 1000, n_hold, pooled=pooled)
+    cells = 1000 if pooled else 1000 * sizes.n_sequences
+    engine = FakeEngine(cells, sizes.n_sequences, pooled=pooled)
     kept: Kept = {}
     for requests in calls:
         results, _ = run(requests, sizes, engine, kept=kept)
@@ -161,11 +164,45 @@ def test_a_prefix_is_kept_for_the_next_call() -> None:
     assert [n_prefilled(first) for first in (3, 1, 2)] == [110, 10, 110]
 
 
-def test_nothing_is_kept_in_a_pool_or_after_an_error() -> None:
+def test_a_pool_keeps_what_all_prompts_share() -> None:
+    kept: Kept = {}
+    engine = FakeEngine(4096, plan().n_sequences)
+    prompts = [request([1] * 100 + [500 + i]) for i in range(10)]
+    others = [request([2] * 100 + [500 + i]) for i in range(10)]
+
+    def n_prefilled(requests: list[Request]) -> int:
+        before = engine.numbers["n_prefill"]
+        run(requests, plan(), engine, kept=kept)
+        return engine.numbers["n_prefill"] - before
+
+    assert [n_prefilled(prompts) for _ in range(3)] == [110, 10, 10]
+    # Another beginning finds the pool as if it were the first call.
+    assert n_prefilled(others) == 110
+    assert [prefix.request.tokens[0] for prefix in kept.values()] == [2]
+    assert n_prefilled(prompts + others) == 220
+    assert not kept
+
+
+def test_what_a_pool_keeps_makes_room() -> None:
+    kept: Kept = {}
+    engine = FakeEngine(300, plan().n_sequences)
+    run(
+        [request([1] * 100 + [500 + i]) for i in range(4)],
+        plan(n_cells=300),
+        engine,
+        kept=kept,
+    )
+    assert len(kept) == 1
+    # The same prefix is used again, and given up for the answers.
+    again = [request([1] * 100 + [500 + i], 180) for i in range(4)]
+    results, _ = run(again, plan(n_cells=300), engine, kept=kept)
+    for asked, result in zip(again, results, strict=True):
+        assert_right(result, asked)
+
+
+def test_nothing_is_kept_after_an_error() -> None:
     prompts = [request([1] * 100 + [500 + i]) for i in range(10)]
     kept: Kept = {}
-    run(prompts, plan(), kept=kept)
-    assert not kept
     sizes = plan(pooled=False)
     engine = FakeEngine(4096 * 12, sizes.n_sequences, pooled=False)
     run(prompts, sizes, engine, kept=kept)
@@ -205,6 +242,17 @@ def test_perfect_sharing_of_a_tree() -> None:
     ]
     _, engine = run(requests, plan(n_slots=8))
     assert engine.numbers["n_prefill"] == 100 + 20 * 50 + 120 * 3
+
+
+def test_a_short_prefix_is_not_worth_a_fork_of_many_cells() -> None:
+    prompts = [[1] * 20 + [500 + i] for i in range(4)]
+    for longest, n_reused in [(100, 80), (1322, 80), (1323, 0)]:
+        requests = [request(tokens, longest) for tokens in prompts[:1]]
+        requests += [request(tokens, 5) for tokens in prompts[1:]]
+        results, _ = run(
+            requests, plan(pooled=False), FakeEngine(4096 * 12, 12, pooled=False)
+        )
+        assert results.stats.n_reused_tokens == n_reused
 
 
 def test_deep_prefixes_are_flattened() -> None:
@@ -338,7 +386,7 @@ def test_an_abort_that_was_meant_for_an_earlier_call_does_no_harm() -> None:
 def test_progress_ends_complete() -> None:
     requests = [request([1]), request([1]), request([POISON]), request([])]
     call = Call(requests, seed=1, n_ctx_train=1000)
-    call.run(lambda _needs, _n: (FakeEngine(100, 20), plan(), {}), lambda: False)
+    call.run(lambda _needs, *_n: (FakeEngine(100, 20), plan(), {}), lambda: False)
     progress = call.progress
     assert (progress.n_done, progress.n_failed, progress.n_total) == (4, 2, 4)
     assert progress.n_generated_tokens > 0
