@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from workloads import Workload
 
 HERE = Path(__file__).parent
-# Of a workload's prompts, about so many are also computed alone, spread evenly.
-N_ALONE = 16
 
 
 def run_llamaherd(
@@ -64,19 +62,17 @@ def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, o
 def run_alone(
     load: Workload, model: str, n_threads: int, **settings: object
 ) -> dict[str, object]:
-    """`generate`, one prompt after the other, each computed from its first token.
-
-    Of many prompts only some are computed; the texts of the others are None.
-    """
+    """`generate`, one prompt after the other, each computed from its first token."""
     with (
         lh.Model(model) as opened,
         lh.Context(opened, n_threads=n_threads, **settings) as ctx,
     ):
         params = _params(load)
-        texts: list[str | None] = [None] * len(params)
         start = time.perf_counter()
-        for i in range(0, len(params), max(1, len(params) // N_ALONE)):
-            texts[i] = lh.generate(ctx, load.prompts[i], params=params[i]).text
+        texts = [
+            lh.generate(ctx, prompt, params=own).text
+            for prompt, own in zip(load.prompts, params, strict=True)
+        ]
         return {"seconds": [time.perf_counter() - start], "texts": texts}
 
 

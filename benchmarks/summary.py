@@ -162,12 +162,12 @@ def _ratio(seconds: dict[int, float], others: dict[int, float]) -> float | None:
 
 
 def _equal(name: str, record: Record, references: Runs | None) -> dict[str, float]:
-    """The share of texts that are equal, of those that the reference has."""
+    """The share of texts that are equal."""
     if not references:
         return {}
     reference = references[max(references)]["texts"]
     pairs = zip(record["texts"], reference, strict=True)
-    equal = [a == b for a, b in pairs if b is not None]
+    equal = [a == b for a, b in pairs]
     return {f"equal_{name}": round(sum(equal) / len(equal), 4)}
 
 

@@ -109,7 +109,7 @@ def main() -> None:
     else:
         result = run_own(options.engine, *arguments)
     if "texts" in result:
-        result["texts"] = [text and digest(text) for text in result["texts"]]
+        result["texts"] = [digest(text) for text in result["texts"]]
     record = {
         "model_bytes": Path(options.model).stat().st_size,
         "peak_bytes": None if name == "r" else _peak_bytes(),
