@@ -6,6 +6,7 @@ import sys
 from array import array
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from llamaherd import _abi, _build_info
 from llamaherd.errors import (
@@ -66,6 +67,25 @@ def _exception(status: int, message: str) -> LlamaHerdError | ValueError:
     if status == lib.LH_SAMPLER_ERROR:
         return SamplerError(message, status)
     return NativeError(message, status)
+
+
+# What to call when an object is gone.
+_frees: dict[ref[object], Callable[[], object]] = {}
+
+
+def free_with(owner: object, free: Callable[[], object]) -> None:
+    """Has `free` called when `owner` is gone, and what `free` holds go after that.
+
+    For what points to another native object. `ffi.gc` does not do: in a cycle of garbage
+    Python calls the destructors in any order.
+    """
+    _frees[ref(owner, _free_now)] = free
+
+
+def _free_now(
+    gone: ref[object], frees: dict[ref[object], Callable[[], object]] = _frees
+) -> None:
+    frees.pop(gone)()
 
 
 # ---- library --------------------------------------------------------------------------

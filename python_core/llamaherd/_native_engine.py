@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from llamaherd._native import check, ffi, lib
+from llamaherd._native import check, ffi, free_with, lib
 from llamaherd.engine import Counts, Finish, Output, RunOutcome, Status
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class NativeEngine:
         out = ffi.new("lh_engine **")
         self._error = ffi.new("lh_error *")
         check(lib.lh_engine_new(model, native, out, self._error), self._error)
-        self._engine = ffi.gc(out[0], partial(_free_engine, model))
+        self._engine = out[0]
+        free_with(self, partial(_free_engine, model, out[0]))
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
         self._info = ffi.new("lh_engine_info *")
         self._client = ffi.new("lh_client_info *")
@@ -208,7 +209,7 @@ class NativeEngine:
 
 
 def _free_engine(_model: CData, engine: CData) -> None:
-    """Destructor of an engine; that it holds the model makes the model go last."""
+    """Holding the model here keeps it from being freed first."""
     lib.lh_engine_free(engine)
 
 

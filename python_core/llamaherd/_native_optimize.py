@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from llamaherd._native import check, ffi, lib
+from llamaherd._native import check, ffi, free_with, lib
 
 if TYPE_CHECKING:
     from array import array
@@ -73,7 +73,8 @@ class Comparison:
         self._error = ffi.new("lh_error *")
         status = lib.lh_comparison_new(base, other, n_threads, out, self._error)
         check(status, self._error)
-        self._comparison = ffi.gc(out[0], partial(_free_comparison, (base, other)))
+        self._comparison = out[0]
+        free_with(self, partial(_free_comparison, (base, other), out[0]))
 
     def add(self, tokens: array[int]) -> None:
         """Has both models read a chunk and compares what they predict in its second half.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from dataclasses import replace
+from threading import RLock
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
@@ -256,6 +257,7 @@ class Context:
 
 
 _contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
+_contexts_lock = RLock()
 
 
 def as_context(value: object) -> Context:
@@ -272,12 +274,13 @@ def as_context(value: object) -> Context:
             "ctx must be a llamaherd.Context or a llama_cpp.Llama, not "
             f"{type(value).__name__}"
         )
-    context = _contexts_of_llamas.get(value)
-    if context is None or context.closed:
-        # Borrowed: a context that kept its Llama alive would never leave the dictionary.
-        context = Context(Model.borrow(value))
-        _contexts_of_llamas[value] = context
-    return context
+    with _contexts_lock:
+        context = _contexts_of_llamas.get(value)
+        if context is None or context.closed:
+            # Borrowed: one that kept its Llama alive would never leave the dictionary.
+            context = Context(Model.borrow(value))
+            _contexts_of_llamas[value] = context
+        return context
 
 
 def _check_deterministic(

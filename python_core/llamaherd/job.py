@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import warnings
-from threading import Event, Thread
+from threading import Event, RLock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
@@ -16,7 +16,7 @@ from llamaherd.errors import ContextClosedError, ForkError, JournalWarning
 from llamaherd.recorder import RecordedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.call import Call
     from llamaherd.client import Kept
@@ -35,6 +35,9 @@ class Job:
     Args:
         context: Where to run.
         call: What to run.
+
+    Raises:
+        RuntimeError: The interpreter is ending, or no thread can be started.
     """
 
     def __init__(self, context: Context, call: Call | RecordedCall) -> None:
@@ -45,10 +48,7 @@ class Job:
         self._is_done = Event()
         self._results: Results | None = None
         self._error: BaseException | None = None
-        cancel_at_exit(self)
-        # A daemon: an interpreter that ends cancels its jobs instead of waiting for them.
-        self._thread = Thread(target=self._run, name="llamaherd", daemon=True)
-        self._thread.start()
+        start_thread(self, self._run)
 
     @property
     def progress(self) -> Progress:
@@ -163,11 +163,27 @@ class Cancellable(Protocol):
 
 
 _jobs: WeakSet[Cancellable] = WeakSet()
+_jobs_lock = RLock()
+_is_exiting = Event()
 
 
-def cancel_at_exit(job: Cancellable) -> None:
-    """Has work cancelled, and waited for, when the interpreter ends."""
-    _jobs.add(job)
+def start_thread(job: Cancellable, run: Callable[[], None]) -> None:
+    """Starts the thread of a job, which is cancelled when the interpreter ends.
+
+    Raises:
+        RuntimeError: The interpreter is ending, or no thread can be started.
+    """
+    # A daemon: an interpreter that ends cancels its jobs instead of waiting for them.
+    thread = Thread(target=run, name="llamaherd", daemon=True)
+    with _jobs_lock:
+        if _is_exiting.is_set():
+            raise RuntimeError("the interpreter is ending: no new call can start")
+        _jobs.add(job)
+        try:
+            thread.start()
+        except RuntimeError:
+            _jobs.discard(job)  # nobody would ever end it
+            raise
 
 
 @atexit.register
@@ -177,7 +193,9 @@ def _cancel_all() -> None:
         _native.check_process()
     except ForkError:
         return  # the jobs are the parent's
-    jobs = list(_jobs)
+    with _jobs_lock:
+        _is_exiting.set()  # other threads may still try to start some
+        jobs = list(_jobs)
     for job in jobs:
         job.cancel()
     for job in jobs:

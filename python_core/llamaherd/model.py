@@ -6,6 +6,7 @@ import os
 import warnings
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
 from weakref import WeakMethod, WeakSet, ref
 
@@ -119,6 +120,7 @@ class Model:
         self._native: CData | None = handle
         self._owner: Llama | None = None
         self._contexts: WeakSet[Context] = WeakSet()
+        self._contexts_lock = RLock()  # garbage collection may close a Llama anywhere
 
     @property
     def handle(self) -> CData:
@@ -202,14 +204,16 @@ class Model:
         Raises:
             ModelClosedError: The model was closed.
         """
-        if self.handle:
-            self._contexts.add(context)
+        with self._contexts_lock:
+            if self.handle:
+                self._contexts.add(context)
 
     def close(self) -> None:
         """Closes the model's contexts, then frees it. Closing it again does nothing."""
-        for context in list(self._contexts):
+        with self._contexts_lock:
+            self._native, contexts = None, list(self._contexts)
+        for context in contexts:
             context.close()
-        self._native = None
         self._owner = None
 
     def __enter__(self) -> Model:  # noqa: PYI034 - typing.Self is of Python 3.11

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Event, Thread
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.job import cancel_at_exit, wait_for
+from llamaherd.job import start_thread, wait_for
 from llamaherd.measure import Stop, Stopped
 from llamaherd.progress import reporting
 
@@ -45,6 +45,9 @@ class OptimizeJob:
         work: Does it. Is called with what stops it, and with a function to which it tells
             the name of each step that it starts.
         n_steps: How many steps there are.
+
+    Raises:
+        RuntimeError: The interpreter is ending, or no thread can be started.
     """
 
     def __init__(
@@ -58,9 +61,7 @@ class OptimizeJob:
         self._is_done = Event()
         self._report: OptimizeReport | None = None
         self._error: BaseException | None = None
-        cancel_at_exit(self)
-        self._thread = Thread(target=self._run, name="llamaherd", daemon=True)
-        self._thread.start()
+        start_thread(self, self._run)
 
     @property
     def progress(self) -> OptimizeProgress:

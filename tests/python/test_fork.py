@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import llamaherd as lh
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.queues import SimpleQueue
     from pathlib import Path
 
     TinyPath = Callable[[str], Path]
@@ -66,11 +63,6 @@ def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
     assert run.stdout.split()[0] == "3"
 
 
-def _answer(path: Path, answers: SimpleQueue[object]) -> None:
-    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
-        answers.put(lh.generate(context, "a", max_tokens=3).tokens)
-
-
 BEFORE = """
 import os, sys
 import llamaherd as lh
@@ -95,13 +87,36 @@ def test_a_child_may_load_a_model_when_its_parent_has_none(tiny_path: TinyPath) 
     assert run.stdout.strip() == "7"
 
 
-def test_processes_that_start_anew_load_models_of_their_own(tiny_path: TinyPath) -> None:
-    path = tiny_path("llama")
+SPAWNED = """
+import multiprocessing, sys
+import llamaherd as lh
+def answer(path, answers):
+    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
+        answers.put(lh.generate(context, "a", max_tokens=3).tokens)
+if __name__ == "__main__":
     spawn = multiprocessing.get_context("spawn")
     answers = spawn.SimpleQueue()
-    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
-        child = spawn.Process(target=_answer, args=(path, answers))
+    with lh.Model(sys.argv[1]) as model, lh.Context(model, n_threads=1) as context:
+        child = spawn.Process(target=answer, args=(sys.argv[1], answers))
         child.start()
         expected = lh.generate(context, "a", max_tokens=3).tokens
-        assert answers.get() == expected
         child.join()
+        assert child.exitcode == 0
+        print(answers.get() == expected)
+"""
+
+
+def test_processes_that_start_anew_load_models_of_their_own(
+    tiny_path: TinyPath, tmp_path: Path
+) -> None:
+    # A program of its own: its child imports it again, which it could not a test.
+    program = tmp_path / "spawned.py"
+    program.write_text(SPAWNED)
+    run = subprocess.run(
+        [sys.executable, str(program), str(tiny_path("llama"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.stdout == "True\n", run.stderr

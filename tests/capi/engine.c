@@ -1,0 +1,373 @@
+/* The step-level C API of llamaherd.h from plain C, on SmolLM2-135M-Instruct. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "llamaherd.h"
+
+enum { kMost = 64, kTop = 16 };
+
+static lh_error error;
+
+/* A prompt as the model wants it. Returns the number of its tokens. */
+static int32_t prompt_tokens(const lh_model* model, const char* text, int32_t* tokens) {
+  int32_t n = 0;
+  CHECK(lh_tokenize_prompt(model, text, (int32_t)strlen(text), -1, tokens, kMost, &n,
+                           &error) == LH_OK);
+  return n;
+}
+
+static lh_engine* new_engine(lh_model* model) {
+  lh_engine_params params;
+  lh_engine* engine = NULL;
+  lh_engine_default_params(&params);
+  params.n_ctx = 1024;
+  params.n_seq_max = 4;
+  params.n_threads = 1;
+  params.n_threads_batch = 2;
+  params.type_k = 1; /* f16, the default by another way */
+  params.type_v = 1;
+  if (lh_engine_new(model, &params, &engine, &error) != LH_OK) {
+    fprintf(stderr, "lh_engine_new: %s\n", error.message);
+    exit(2);
+  }
+  return engine;
+}
+
+static int32_t submit(lh_engine* engine, const lh_model* model, int64_t id,
+                      const char* text, const lh_sampling_params* sampling,
+                      int32_t max_tokens, int64_t fork_from) {
+  int32_t tokens[kMost];
+  lh_request request;
+  memset(&request, 0, sizeof(request));
+  request.id = id;
+  request.tokens = tokens;
+  request.n_tokens = prompt_tokens(model, text, tokens);
+  request.max_tokens = max_tokens;
+  request.fork_from = fork_from;
+  request.sampling = sampling;
+  return lh_engine_submit(engine, &request, &error);
+}
+
+/* Runs until nothing is left to do. Returns the number of requests that ended. */
+static int32_t run_all(lh_engine* engine) {
+  const lh_run_params params = {NULL, 0, 0, 50};
+  int64_t events[kMost];
+  int32_t n_events = 0;
+  lh_run_result result;
+  do {
+    CHECK(lh_engine_run(engine, &params, events, kMost, &result, &error) == LH_OK);
+    n_events += result.n_events;
+  } while (result.n_active > 0);
+  return n_events;
+}
+
+/* What a request alone in the engine answers. */
+static void answer(lh_engine* engine, const lh_model* model, const char* text,
+                   const lh_sampling_params* sampling, int32_t max_tokens, char* out) {
+  lh_client_info info;
+  out[0] = '\0';
+  CHECK(submit(engine, model, 1, text, sampling, max_tokens, -1) == LH_OK);
+  CHECK(run_all(engine) == 1);
+  CHECK(lh_client_get(engine, 1, &info, &error) == LH_OK);
+  CHECK(info.state == LH_STATE_FINISHED && info.n_generated <= max_tokens);
+  snprintf(out, 512, "%s", info.text);
+  CHECK(lh_client_release(engine, 1, &error) == LH_OK);
+}
+
+/* ---- library, model, texts --------------------------------------------------------- */
+
+static void test_library(void) {
+  int32_t sizes[4] = {0};
+  char lines[256];
+  lh_abi_probe(sizes);
+  CHECK(sizes[0] > 0 && sizes[1] > sizes[0] && sizes[2] > 0 && sizes[3] > 0);
+  CHECK(strlen(lh_ggml_commit()) > 3);
+  CHECK(lh_supports_gpu_offload() == 0 || lh_supports_gpu_offload() == 1);
+  CHECK(lh_derive_seed(1, 2) == lh_derive_seed(1, 2));
+  CHECK(lh_derive_seed(1, 2) != lh_derive_seed(1, 3));
+  CHECK(lh_log_drain(lines, 0) == 0);
+  CHECK(lh_log_drain(NULL, 256) == 0);
+  while (lh_log_drain(lines, sizeof(lines)) > 0) {
+    CHECK(lines[strlen(lines) - 1] == '\n');
+  }
+}
+
+static void test_model_info(lh_model* model) {
+  lh_model_info info;
+  char key[256], value[256], text[16];
+  int32_t i, key_size, value_size, is_named = 0;
+  CHECK(lh_model_get_info(model, &info, &error) == LH_OK);
+  CHECK(info.n_vocab == 49152 && info.n_layer == 30 && info.n_embd == 576);
+  CHECK(info.n_swa == 0 && !info.is_recurrent && !info.is_hybrid);
+  CHECK(!info.has_encoder && info.has_decoder);
+  CHECK(info.bos == 1 && info.eos == 2 && info.sep == -1);
+  CHECK(info.size_bytes > 80000000 && info.n_params > 100000000);
+  CHECK(lh_model_get_info(NULL, &info, &error) == LH_INVALID_ARGUMENT);
+  CHECK(strcmp(error.message, "model must not be NULL") == 0);
+  for (i = 0; i < lh_model_n_meta(model); ++i) {
+    const int32_t status =
+        lh_model_meta(model, i, key, value, sizeof(key), &key_size, &value_size, &error);
+    /* The chat template is longer; its size is told. */
+    CHECK(status == LH_OK ||
+          (status == LH_NO_SPACE && value_size > (int32_t)sizeof(value)));
+    if (status == LH_OK && strcmp(key, "general.architecture") == 0) {
+      is_named = strcmp(value, "llama") == 0 && value_size == 6;
+    }
+  }
+  CHECK(is_named);
+  CHECK(lh_model_meta(model, 0, text, text, 2, &key_size, &value_size, &error) ==
+        LH_NO_SPACE);
+  CHECK(key_size > 2);
+  CHECK(lh_model_meta(model, lh_model_n_meta(model), key, value, sizeof(key), &key_size,
+                      &value_size, &error) == LH_INVALID_ARGUMENT);
+  CHECK(lh_model_n_meta(NULL) == 0);
+  CHECK(strstr(lh_model_chat_template(model), "<|im_start|>") != NULL);
+  CHECK(lh_model_chat_template(NULL) == NULL);
+}
+
+static void test_vocabulary(lh_model* model) {
+  CHECK(strcmp(lh_token_text(model, 2), "<|im_end|>") == 0);
+  CHECK(lh_token_text(model, -1) == NULL && lh_token_text(model, 49152) == NULL);
+  CHECK(lh_token_score(model, 49152) == 0.0f);
+  CHECK(lh_token_score(model, 5) == lh_token_score(model, 5));
+  CHECK(lh_token_attr(model, 2) > 0 && lh_token_attr(model, -1) == -1);
+  CHECK(lh_token_is_eog(model, 2) && !lh_token_is_eog(model, 5000));
+  CHECK(lh_token_is_control(model, 2) && !lh_token_is_control(model, 49152));
+}
+
+static void test_texts(lh_model* model) {
+  static const char kText[] = "Half past <|im_end|> ten";
+  const int32_t size = (int32_t)strlen(kText);
+  int32_t plain[kMost], parsed[kMost], n_plain = 0, n_parsed = 0, n = 0;
+  char text[128];
+  CHECK(lh_tokenize(model, kText, size, 0, 1, parsed, kMost, &n_parsed, &error) == LH_OK);
+  CHECK(lh_tokenize(model, kText, size, 0, 0, plain, kMost, &n_plain, &error) == LH_OK);
+  CHECK(n_plain > n_parsed);
+  CHECK(lh_tokenize(model, kText, size, 0, 0, plain, 2, &n, &error) == LH_NO_SPACE);
+  CHECK(n == n_plain);
+  CHECK(lh_tokenize(model, NULL, size, 0, 0, plain, kMost, &n, &error) ==
+        LH_INVALID_ARGUMENT);
+  CHECK(lh_tokenize(model, kText, -1, 0, 0, plain, kMost, &n, &error) ==
+        LH_INVALID_ARGUMENT);
+  CHECK(lh_tokenize(model, NULL, 0, 0, 0, plain, kMost, &n, &error) == LH_OK && n == 0);
+
+  CHECK(lh_detokenize(model, plain, n_plain, 0, 1, text, sizeof(text), &n, &error) ==
+        LH_OK);
+  CHECK(n == size && memcmp(text, kText, (size_t)n) == 0);
+  /* Special tokens have no text of their own unless it is asked for. */
+  CHECK(lh_detokenize(model, parsed, n_parsed, 0, 0, text, sizeof(text), &n, &error) ==
+        LH_OK);
+  CHECK(n == size - 10);
+  CHECK(lh_detokenize(model, plain, n_plain, 0, 1, text, 3, &n, &error) == LH_NO_SPACE);
+  CHECK(n == size);
+  plain[1] = 49152;
+  CHECK(lh_detokenize(model, plain, 2, 0, 0, text, sizeof(text), &n, &error) ==
+        LH_INVALID_ARGUMENT);
+  CHECK(strstr(error.message, "tokens[1] is 49152") != NULL);
+  CHECK(lh_detokenize(model, NULL, 1, 0, 0, text, sizeof(text), &n, &error) ==
+        LH_INVALID_ARGUMENT);
+
+  /* What is marked is never parsed. */
+  CHECK(lh_mark_literals(model, kText, size, text, sizeof(text), &n, &error) == LH_OK);
+  CHECK(n == size + 6);
+  CHECK(lh_tokenize_prompt(model, text, n, -1, parsed, kMost, &n_parsed, &error) ==
+        LH_OK);
+  for (n = 0; n < n_parsed; ++n) CHECK(parsed[n] != 2);
+  CHECK(lh_tokenize_prompt(model, text, 3, 7, parsed, kMost, &n, &error) ==
+        LH_INVALID_ARGUMENT);
+}
+
+/* A prefix that two prompts share becomes a node. */
+static void test_prefix_tree(void) {
+  const int32_t tokens[] = {1, 2, 3, 4, 1, 2, 3, 5, 6, 9};
+  const int64_t offsets[] = {0, 4, 9, 10};
+  int32_t order[3], node_of[3], parent[3], length[3], prompt[3], n_nodes = 0;
+  CHECK(lh_prefix_tree(tokens, offsets, 3, 2, order, node_of, parent, length, prompt,
+                       &n_nodes, &error) == LH_OK);
+  CHECK(n_nodes == 1 && length[0] == 3 && parent[0] == -1 && prompt[0] < 2);
+  CHECK(node_of[0] == 0 && node_of[1] == 0 && node_of[2] == -1);
+  CHECK(lh_prefix_tree(NULL, offsets, 3, 2, order, node_of, parent, length, prompt,
+                       &n_nodes, &error) == LH_INVALID_ARGUMENT);
+  CHECK(lh_prefix_tree(tokens, offsets, -1, 2, order, node_of, parent, length, prompt,
+                       &n_nodes, &error) == LH_INVALID_ARGUMENT);
+}
+
+/* ---- engine ------------------------------------------------------------------------ */
+
+static void test_engine_parameters(lh_model* model) {
+  lh_engine* engine = NULL;
+  lh_engine_params params;
+  lh_engine_default_params(&params);
+  params.n_batch = 0;
+  CHECK(lh_engine_new(model, &params, &engine, &error) == LH_INVALID_ARGUMENT);
+  CHECK(strstr(error.message, "n_batch") != NULL && engine == NULL);
+  CHECK(lh_engine_new(NULL, &params, &engine, &error) == LH_INVALID_ARGUMENT);
+  CHECK(lh_engine_new(model, NULL, &engine, &error) == LH_INVALID_ARGUMENT);
+  lh_engine_default_params(&params);
+  params.deterministic = 1;
+  CHECK(lh_engine_new(model, &params, &engine, &error) == LH_INVALID_ARGUMENT);
+  CHECK(strstr(error.message, "deterministic needs") != NULL);
+  /* libllama makes no context with quantized values and no flash attention. */
+  lh_engine_default_params(&params);
+  params.flash_attn = 0;
+  params.type_v = 8;
+  CHECK(lh_engine_new(model, &params, &engine, &error) == LH_CONTEXT_ERROR);
+  CHECK(strstr(error.message, "no llama_context could be made (n_ctx 2048") != NULL);
+  lh_engine_free(NULL);
+}
+
+static void test_life_of_requests(lh_model* model) {
+  lh_engine* engine = new_engine(model);
+  lh_sampling_params greedy;
+  lh_engine_info info;
+  lh_client_info client;
+  lh_stats stats;
+  char alone[512];
+  lh_sampling_default_params(&greedy);
+  answer(engine, model, "The capital of France is Paris, and", &greedy, 8, alone);
+  CHECK(strlen(alone) > 4);
+  CHECK(lh_engine_restart_high_water(engine, &error) == LH_OK);
+  CHECK(lh_engine_get_stats(engine, &stats, &error) == LH_OK);
+  CHECK(stats.n_cells_max == 0);
+  CHECK(stats.n_generated >= 1 && stats.n_generated <= 8);
+
+  /* A held prefix, forked from twice; one of the two is moved out and back. */
+  CHECK(submit(engine, model, 100, "The capital of France", NULL, 0, -1) == LH_OK);
+  CHECK(run_all(engine) == 1);
+  CHECK(lh_client_get(engine, 100, &client, &error) == LH_OK);
+  CHECK(client.state == LH_STATE_HELD && client.n_generated == 0);
+  CHECK(submit(engine, model, 1, "The capital of France is Paris, and", &greedy, 8,
+               100) == LH_OK);
+  CHECK(submit(engine, model, 2, "The capital of France was", &greedy, 200, 100) ==
+        LH_OK);
+  CHECK(submit(engine, model, 2, "twice", &greedy, 8, -1) == LH_INVALID_ARGUMENT);
+  CHECK(lh_client_pause(engine, 1, &error) == LH_OK);
+  CHECK(lh_client_get(engine, 1, &client, &error) == LH_OK);
+  CHECK(client.state == LH_STATE_PAUSED && client.n_reused > 2);
+  CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);
+  CHECK(info.n_seq_max == 4 && info.n_ctx >= 1024 && info.n_seq_used == 2);
+  CHECK(lh_client_resume(engine, 1, &error) == LH_OK);
+  CHECK(lh_client_end(engine, 2, LH_FINISH_ERROR, "not wanted", &error) == LH_OK);
+  run_all(engine);
+  CHECK(lh_client_get(engine, 1, &client, &error) == LH_OK);
+  CHECK(strcmp(client.text, alone) == 0);
+  CHECK(lh_client_get(engine, 2, &client, &error) == LH_OK);
+  CHECK(client.state == LH_STATE_FAILED && strcmp(client.message, "not wanted") == 0);
+  CHECK(lh_engine_seq_pos_max(engine, 5) == -1);
+  CHECK(lh_client_release(engine, 7, &error) == LH_NOT_FOUND);
+  CHECK(lh_client_pause(engine, 7, &error) == LH_NOT_FOUND);
+  CHECK(lh_client_resume(engine, 7, &error) == LH_NOT_FOUND);
+  CHECK(lh_client_get(engine, 7, &client, &error) == LH_NOT_FOUND);
+  CHECK(lh_engine_reset(engine, &error) == LH_OK);
+  CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);
+  CHECK(info.n_cells_used == 0 && info.n_seq_used == 0);
+  lh_engine_free(engine);
+}
+
+static void test_abort_and_bad_runs(lh_model* model) {
+  lh_engine* engine = new_engine(model);
+  lh_sampling_params greedy;
+  lh_run_params params = {NULL, 0, 0, 0};
+  lh_run_result result;
+  int64_t events[2];
+  lh_sampling_default_params(&greedy);
+  CHECK(submit(engine, model, 1, "One", &greedy, 1, -1) == LH_OK);
+  lh_engine_abort(engine, 1);
+  CHECK(lh_engine_run(engine, &params, events, 2, &result, &error) == LH_ABORTED);
+  CHECK(result.n_steps == 0 && result.n_events == 0);
+  lh_engine_abort(engine, 0);
+  lh_engine_abort(NULL, 1);
+  CHECK(lh_engine_run(engine, NULL, events, 2, &result, &error) == LH_INVALID_ARGUMENT);
+  CHECK(lh_engine_run(engine, &params, events, 2, NULL, &error) == LH_INVALID_ARGUMENT);
+  CHECK(lh_engine_run(NULL, &params, events, 2, &result, &error) == LH_INVALID_ARGUMENT);
+  CHECK(lh_engine_run(engine, &params, events, 2, &result, &error) == LH_OK);
+  CHECK(result.n_events == 1 && events[0] == 1);
+  lh_engine_free(engine);
+}
+
+/* ---- grammars and DRY, which ask libllama about a real vocabulary -------------------
+ */
+
+static void test_grammar(lh_model* model) {
+  lh_engine* engine = new_engine(model);
+  lh_sampling_params sampling;
+  char text[512];
+  int32_t seed;
+  lh_sampling_default_params(&sampling);
+  sampling.grammar = "root ::= \"yes\" | \"no\"";
+  answer(engine, model, "Is water wet? Answer:", &sampling, 8, text);
+  CHECK(strcmp(text, "yes") == 0 || strcmp(text, "no") == 0);
+  /* Hardly ever is the first draw allowed, so the vocabulary is masked. */
+  sampling.temperature = 1.5f;
+  sampling.grammar = "root ::= [0-9] [0-9] [0-9]";
+  for (seed = 0; seed < 4; ++seed) {
+    sampling.seed = (uint32_t)seed;
+    answer(engine, model, "Once upon a time", &sampling, 8, text);
+    CHECK(strlen(text) == 3 && strspn(text, "0123456789") == 3);
+  }
+  sampling.grammar = "root ::= (";
+  CHECK(submit(engine, model, 1, "One", &sampling, 4, -1) == LH_SAMPLER_ERROR);
+  CHECK(strstr(error.message, "grammar cannot be parsed") != NULL);
+  lh_engine_free(engine);
+}
+
+static void test_dry(lh_model* model) {
+  static const char kPrompt[] = "a b c d e f a b c d e f a b c d e f a b c";
+  static const char* const kBreakers[] = {"\n", ":"};
+  lh_engine* engine = new_engine(model);
+  lh_sampling_params sampling;
+  char plain[512], dry[512], again[512], broken[512];
+  lh_sampling_default_params(&sampling);
+  answer(engine, model, kPrompt, &sampling, kTop, plain);
+  sampling.dry_multiplier = 5.0f;
+  sampling.n_dry_breakers = 2;
+  sampling.dry_breakers = kBreakers;
+  answer(engine, model, kPrompt, &sampling, kTop, dry);
+  CHECK(strncmp(plain, " d e f", 6) == 0);
+  CHECK(strncmp(dry, " d e f", 6) != 0);
+  answer(engine, model, kPrompt, &sampling, kTop, again);
+  CHECK(strcmp(dry, again) == 0);
+  /* What is looked back on is too short for a repetition to be seen. */
+  sampling.dry_penalty_last_n = 1;
+  answer(engine, model, kPrompt, &sampling, kTop, broken);
+  CHECK(strcmp(broken, plain) == 0);
+  /* With a chain behind it. */
+  sampling.dry_penalty_last_n = -1;
+  sampling.temperature = 0.01f;
+  answer(engine, model, kPrompt, &sampling, kTop, again);
+  CHECK(strncmp(again, " d e f", 6) != 0);
+  lh_engine_free(engine);
+}
+
+int main(void) {
+  const char* path = getenv("LLAMAHERD_TEST_SMOLLM2");
+  lh_model_params params;
+  lh_model* model = NULL;
+  if (path == NULL) {
+    fprintf(stderr,
+            "LLAMAHERD_TEST_SMOLLM2 must name the model file; see `make models`\n");
+    return 2;
+  }
+  lh_backend_init(0);
+  lh_model_default_params(&params);
+  if (lh_model_load(path, &params, &model, &error) != LH_OK) {
+    fprintf(stderr, "%s\n", error.message);
+    return 2;
+  }
+  test_library();
+  test_model_info(model);
+  test_vocabulary(model);
+  test_texts(model);
+  test_prefix_tree();
+  test_engine_parameters(model);
+  test_life_of_requests(model);
+  test_abort_and_bad_runs(model);
+  test_grammar(model);
+  test_dry(model);
+  lh_model_free(model);
+  lh_backend_free();
+  printf("engine: %d passed, %d failed\n", n_passed, n_failed);
+  return n_failed == 0 ? 0 : 1;
+}

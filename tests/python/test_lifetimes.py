@@ -1,0 +1,370 @@
+"""Closing, garbage collection and the interpreter's end, in any order.
+
+Each story runs in a process of its own, because what it shows is that none ends with a
+crash or hangs. glibc overwrites there what is freed, so that a use of it shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from llamaherd import job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    TinyPath = Callable[[str], Path]
+
+START = """
+import atexit, gc, sys, threading, time
+def early():
+    early_call()
+early_call = lambda: None
+atexit.register(early)  # runs after llamaherd's own
+import llamaherd as lh
+LONG = {"max_tokens": 400, "params": lh.SamplingParams(ignore_eos=True)}
+SHORT = {"max_tokens": 3, "params": lh.SamplingParams(ignore_eos=True)}
+def started(job):
+    while job.progress.n_generated_tokens < 2:
+        job.wait(0.001)
+    return job
+def endless(context):
+    return lh.start_parallel(context, [f"{i} is" for i in range(2000)], **LONG)
+def quit_5(_):
+    sys.exit(5)
+def fail(_):
+    1 / 0
+model = lh.Model(sys.argv[1])
+context = lh.Context(model, n_seq_max=4, n_threads=1)
+"""
+
+
+def run(
+    story: str, path: Path, *arguments: object, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Runs a story that must end with `code`. It hangs if it takes a minute."""
+    done = subprocess.run(
+        [sys.executable, "-c", START + story, str(path), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "MALLOC_PERTURB_": "165"},
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+# ---- closing ---------------------------------------------------------------------------
+
+CLOSED = """
+jobs = [started(endless(context)), endless(context)]
+ends = {"job": jobs[0].cancel, "context": context.close, "model": model.close}
+ready = threading.Barrier(4)
+def end(name):
+    ready.wait()
+    if sys.argv[2] == "in turn":
+        time.sleep(0.02 * sys.argv.index(name))
+    ends[name]()
+threads = [threading.Thread(target=end, args=(name,)) for name in ends]
+for thread in threads:
+    thread.start()
+ready.wait()
+for thread in threads:
+    thread.join()
+for job in jobs:
+    try:
+        print(job.results().finish_reasons[-1])
+    except (lh.ContextClosedError, lh.ModelClosedError) as error:
+        print(type(error).__name__)
+assert context.closed and model.closed
+for use in (lambda: lh.generate(context, "a"), lambda: lh.tokenize(model, "a")):
+    try:
+        use()
+    except (lh.ContextClosedError, lh.ModelClosedError):
+        print("closed")
+"""
+ORDERS = [
+    *(
+        ("in turn", *order)
+        for order in itertools.permutations(["job", "context", "model"])
+    ),
+    ("at once", "job", "context", "model"),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_closing_in_any_order_ends_the_calls(
+    tiny_path: TinyPath, order: tuple[str, ...]
+) -> None:
+    first, second, *uses = run(CLOSED, tiny_path("llama"), *order).stdout.split()
+    # Cancelled, unless the context was closed before it noticed.
+    assert first in {"cancelled", "ContextClosedError", "ModelClosedError"}
+    assert second in {"ContextClosedError", "ModelClosedError"}
+    assert uses == ["closed", "closed"]
+
+
+CLOSED_WHILE_MADE = """
+sys.setswitchinterval(1e-6)
+for _ in range(60):
+    model = lh.Model(sys.argv[1])
+    made, errors = [], []
+    def make():
+        try:
+            while True:
+                made.append(lh.Context(model, n_threads=1))
+        except lh.ModelClosedError:
+            pass
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(made) < 20 and not errors:
+        time.sleep(0)
+    model.close()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    assert all(context.closed for context in made)
+"""
+
+
+def test_a_model_closes_contexts_that_are_being_made(tiny_path: TinyPath) -> None:
+    run(CLOSED_WHILE_MADE, tiny_path("llama"))
+
+
+# ---- garbage ---------------------------------------------------------------------------
+
+FREED = """
+from llamaherd import _native, _native_engine
+del model, context
+order = []
+class Recorded:
+    def __getattr__(self, name):
+        function = getattr(lib, name)
+        if not name.endswith("_free"):
+            return function
+        def free(pointer):
+            order.append(name)
+            return function(pointer)
+        return free
+lib = _native.lib
+_native_engine.lib = _native.lib = Recorded()
+def pair():
+    model = lh.Model(sys.argv[1])
+    context = lh.Context(model, n_threads=1)
+    lh.generate(context, "a", **SHORT)
+    return model, context
+"""
+# A thread that has just ended may hold its job for a moment.
+COLLECTED = """
+deadline = time.monotonic() + 20
+while len(order) < 2 and time.monotonic() < deadline:
+    gc.collect()
+    time.sleep(0.01)
+print(*order)
+"""
+GARBAGE = {
+    "the model is dropped first": """
+model, context = pair()
+del model
+gc.collect()
+assert not order
+assert lh.generate(context, "a", **SHORT).finish_reason == "length"
+del context
+""",
+    "a context in a cycle": """
+model, context = pair()
+context.myself = context
+del model, context
+""",
+    "a model in a cycle": """
+model, context = pair()
+model.newest = context
+del model, context
+""",
+    "all in a list that holds itself": """
+everything = list(pair())
+everything.append(everything)
+del everything
+""",
+    "the job is the last that holds them": """
+model, context = pair()
+job = started(endless(context))
+order.clear()  # of the smaller engine that there was before
+del model, context
+gc.collect()
+assert not order
+job.cancel()
+del job
+""",
+    "nobody holds the job": """
+model, context = pair()
+started(endless(context)).cancel()
+order.clear()
+del model, context
+""",
+}
+
+
+@pytest.mark.parametrize("story", GARBAGE)
+def test_a_model_outlives_what_runs_on_it(tiny_path: TinyPath, story: str) -> None:
+    printed = run(FREED + GARBAGE[story] + COLLECTED, tiny_path("llama")).stdout
+    assert printed.split() == ["lh_engine_free", "lh_model_free"]
+
+
+COLLECTED_ELSEWHERE = """
+stop = threading.Event()
+def collect():
+    while not stop.is_set():
+        gc.collect()
+collector = threading.Thread(target=collect)
+collector.start()
+expected = lh.generate(context, "a", **SHORT).tokens
+for _ in range(15):
+    other = lh.Context(lh.Model(sys.argv[1]), n_threads=1)
+    other.myself = other
+    assert lh.generate(other, "a", **SHORT).tokens == expected
+    assert lh.generate(context, "a", **SHORT).tokens == expected
+stop.set()
+collector.join()
+"""
+
+
+def test_another_thread_may_collect_garbage(tiny_path: TinyPath) -> None:
+    run(COLLECTED_ELSEWHERE, tiny_path("llama"))
+
+
+LLAMA = """
+import llama_cpp
+llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
+if sys.argv[2] == "owned":
+    of_llama = lh.Context(lh.Model.from_llama(llama), n_threads=1)
+else:
+    lh.generate(llama, "a", **SHORT)
+    of_llama = lh.context.as_context(llama)
+print(lh.generate(of_llama, "a", **SHORT).finish_reason)
+llama.contexts = [of_llama, llama]
+if sys.argv[3] == "dropped":
+    del llama, of_llama
+    gc.collect()
+elif sys.argv[3] == "closed":
+    job = started(endless(of_llama))
+    llama.close()
+    try:
+        job.results()
+    except lh.ContextClosedError:
+        print("closed")
+"""
+
+
+@pytest.mark.parametrize("owner", ["owned", "borrowed"])
+@pytest.mark.parametrize("end", ["dropped", "closed", "left"])
+def test_a_llama_may_go_in_any_way(tiny_path: TinyPath, owner: str, end: str) -> None:
+    printed = run(LLAMA, tiny_path("llama"), owner, end).stdout.split()
+    assert printed == ["length", "closed"] if end == "closed" else ["length"]
+
+
+# ---- the interpreter's end -------------------------------------------------------------
+
+EXITS = {
+    "contexts are open": ("lh.generate(context, 'a', **SHORT)", 0),
+    "a job runs": ("job = started(endless(context))", 0),
+    "jobs run and wait": (
+        "jobs = [started(endless(context)), endless(context), endless(context)]",
+        0,
+    ),
+    "a job runs, in a cycle": ("context.job = started(endless(context))", 0),
+    "the main thread fails": ("job = started(endless(context)); 1 / 0", 1),
+    "sys.exit while a job runs": ("job = started(endless(context)); sys.exit(7)", 7),
+    "sys.exit in a callback": (
+        "lh.generate_parallel(context, list('abc'), progress=quit_5, **LONG)",
+        5,
+    ),
+    "an error in a callback": (
+        "lh.generate_parallel(context, list('abc'), progress=fail, **LONG)",
+        1,
+    ),
+    "a stream is left open": (
+        "stream = lh.generate(context, 'a', stream=True, **LONG); print(next(stream))",
+        0,
+    ),
+    "a thread that is no daemon is at it": (
+        "threading.Thread(target=lh.generate, args=(context, 'a'), kwargs=SHORT).start()",
+        0,
+    ),
+    "a call in an exit handler": (
+        "atexit.register(lambda: print(lh.generate(context, 'a', **SHORT).error))",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("story", EXITS)
+def test_the_interpreter_may_end_when(tiny_path: TinyPath, story: str) -> None:
+    code, expected = EXITS[story]
+    done = run(code, tiny_path("llama"), code=expected)
+    if "exit handler" in story:
+        assert done.stdout == "None\n"
+    if expected in {0, 5, 7}:
+        assert "Traceback" not in done.stderr
+
+
+DAEMONS = """
+n_calls = 0
+def again_and_again():
+    global n_calls
+    while True:
+        lh.generate(context, "a", **SHORT)
+        n_calls += 1
+threading.excepthook = lambda args: errors.append(args.exc_value)
+errors = []
+for _ in range(3):
+    threading.Thread(target=again_and_again, daemon=True).start()
+while n_calls < 5:
+    time.sleep(0.001)
+def early_call():
+    deadline = time.monotonic() + 20
+    while len(errors) < 3 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    print(*{str(error) for error in errors}, sep="; ")
+"""
+
+
+def test_no_daemon_starts_a_call_once_the_interpreter_ends(tiny_path: TinyPath) -> None:
+    printed = run(DAEMONS, tiny_path("llama")).stdout
+    assert printed == "the interpreter is ending: no new call can start\n"
+
+
+def test_daemons_may_generate_at_the_end(tiny_path: TinyPath) -> None:
+    without_waiting = DAEMONS[: DAEMONS.index("def early_call")]
+    for _ in range(3):
+        run(without_waiting, tiny_path("llama"))
+
+
+def test_a_job_without_a_thread_does_not_keep_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stuck:
+        def cancel(self) -> None:
+            pass
+
+        def wait(self) -> bool:
+            raise AssertionError("waited for what never started")
+
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    stuck = Stuck()
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        job.start_thread(stuck, lambda: None)
+    assert stuck not in set(job._jobs)
