@@ -51,7 +51,7 @@ $(GEMMA3): | $(LLAMA)
 
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-r asan tsan valgrind fuzz fuzz-quick bench bench-quick bench-report
+        test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick bench bench-quick bench-report
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,9 @@ tsan: system-dev $(DEV) ## the C API's unit tests under ThreadSanitizer
 valgrind: $(DEV) ## the C API's unit tests under valgrind
 	@scripts/setup_system.sh valgrind
 	@scripts/test.sh valgrind
+
+coverage: system-dev setup $(DEV) models ## lines that tests run, 95% or failure: shim by all C tests, python_core by pytest
+	@scripts/test.sh coverage_c coverage_python
 
 fuzz-quick: $(DEV) ## hostile model files and texts, 40 s
 	@scripts/setup_system.sh fuzz

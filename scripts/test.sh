@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python r readme asan tsan valgrind fuzz.
+# on each: test.sh capi python r readme asan tsan valgrind coverage_c coverage_python fuzz.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -58,6 +58,26 @@ stage_valgrind() {
     build/valgrind/tests/capi/units
 }
 
+# A line of the shim counts if any C test runs it, on the toy or on a real model; one of a
+# template counts once.
+stage_coverage_c() {
+  build_capi build/coverage -DLLAMAHERD_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug
+  find build/coverage -name '*.gcda' -delete
+  "$CTEST" --test-dir build/coverage --output-on-failure --timeout 1800
+  .venv/bin/gcovr --root . --filter capi_shim/ --merge-lines --fail-under-line 95 \
+    build/coverage
+}
+
+# Processes that tests start count as well, R's among them.
+stage_coverage_python() {
+  local coverage=.venv/bin/coverage
+  mkdir -p build/coverage
+  "$coverage" erase
+  "$VENV_PYTHON" -m coverage run -m pytest --timeout=1800
+  "$coverage" combine --quiet
+  "$coverage" report --fail-under=95
+}
+
 # Each target for FUZZ_SECONDS, from the inputs that are kept and those of earlier runs.
 stage_fuzz() {
   build_capi build/fuzz -DLLAMAHERD_TESTS=OFF -DLLAMAHERD_FUZZ=ON \
@@ -75,7 +95,7 @@ stage_fuzz() {
 
 # The line of a stage's output that tells how many tests ran.
 closing_line() {
-  grep -aE '^\[doctest\] test cases|^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]|^[0-9]+ passed, ' "$1" |
+  grep -aE '^\[doctest\] test cases|^TOTAL .*%|^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]|^[0-9]+ passed, ' "$1" |
     tail -n 1 | sed -E 's/^=+ | =+$//g'
 }
 

@@ -204,6 +204,7 @@ class Context:
             n_shared,
             n_batch=self._params.n_batch,
             bytes_per_cell=self._bytes_per_cell,
+            bytes_per_sequence=self._bytes_per_sequence,
             memory_bytes=self._memory_bytes,
         )
         if self._engine is None or self._plan is None or not self._plan.covers(wanted):
@@ -214,11 +215,11 @@ class Context:
 
     def _make_engine(self, plan: Plan) -> tuple[NativeEngine, Plan]:
         available = machine.available_memory()
-        needed = plan.memory_bytes + plan.n_sequences * self._bytes_per_sequence
-        if needed > available:
+        if plan.memory_bytes > available:
             raise ContextError(
                 f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
-                f"takes {needed / 1e9:.1f} GB, {available / 1e9:.1f} are available: "
+                f"takes {plan.memory_bytes / 1e9:.1f} GB, {available / 1e9:.1f} are "
+                "available: "
                 "lower n_ctx (or n_seq_max, for kv_layout='per_sequence')"
             )
         params = replace(

@@ -29,7 +29,8 @@ def bytes_per_cell(
 ) -> int:
     """Bytes that one token takes in the KV cache of all layers, at least 1.
 
-    For models with sliding-window or recurrent layers this is an upper bound.
+    For models with sliding-window or with some recurrent layers this is an upper bound.
+    A model whose layers are all recurrent has no such cache.
 
     Args:
         metadata: The GGUF file's.
@@ -37,6 +38,8 @@ def bytes_per_cell(
         type_k: Name of the keys' type, see `TYPES`.
         type_v: Name of the values' type.
     """
+    if info.is_recurrent:
+        return 1
     n_head = max(1, _number(metadata, "attention.head_count", 1))
     n_head_kv = _number(metadata, "attention.head_count_kv", n_head)
     n_key = _number(metadata, "attention.key_length", info.n_embd // n_head)

@@ -52,7 +52,7 @@ class Plan:
         kv_layout: "unified": one pool for all; "per_sequence": an equal share for each.
         n_ctx_seq: Cells that one sequence has.
         capacity: Cells that any prompt with its answer may ask for.
-        memory_bytes: What the KV cache takes, an upper bound.
+        memory_bytes: What the KV cache and recurrent states take, an upper bound.
         n_idle: Sequences that only fill up a deterministic context's batches.
     """
 
@@ -96,6 +96,7 @@ def make_plan(
     *,
     n_batch: int,
     bytes_per_cell: int,
+    bytes_per_sequence: int = 0,
     memory_bytes: int,
 ) -> Plan:
     """Plans a context for a call.
@@ -114,12 +115,18 @@ def make_plan(
         n_shared: Tokens of the prefix that all of them share.
         n_batch: Most tokens in one llama_decode, hence most sequences.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
+        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         memory_bytes: Memory that is available.
     """
     most = sizes.n_seq_max or min(AUTO_SLOTS, n_batch - MAX_HOLD)
-    n_slots = max(1, min(most, len(needs)))
-    n_hold = min(MAX_HOLD, n_prefixes)
-    n_affordable = int(memory_bytes * _MEMORY_SHARE) // bytes_per_cell
+    n_bytes = int(memory_bytes * _MEMORY_SHARE)
+    n_states = MAX_SEQUENCES
+    if bytes_per_sequence:  # as many as take half of it at most
+        n_states = max(1, min(n_states, n_bytes // 2 // bytes_per_sequence))
+    n_hold = min(MAX_HOLD, n_prefixes, n_states - 1)
+    n_slots = max(1, min(most, len(needs), n_states - n_hold))
+    n_bytes -= (n_slots + n_hold) * bytes_per_sequence
+    n_affordable = min(MAX_CTX, n_bytes // bytes_per_cell)
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
     n_cells = sizes.n_ctx or budget
     # Fillers need room behind a prompt, and batches take sequences in groups.
@@ -139,6 +146,7 @@ def make_plan(
         n_slots = min(n_slots, n_streams - n_hold)
         n_idle = -(n_slots + n_hold) % group
         n_ctx = share * (n_slots + n_hold + n_idle)
+    n_sequences = n_slots + n_hold + n_idle
     return Plan(
         n_ctx=n_ctx,
         n_seq_max=n_slots,
@@ -146,7 +154,7 @@ def make_plan(
         kv_layout=kv_layout,
         n_ctx_seq=n_ctx if kv_layout == "unified" else share,
         capacity=capacity,
-        memory_bytes=n_ctx * bytes_per_cell,
+        memory_bytes=n_ctx * bytes_per_cell + n_sequences * bytes_per_sequence,
         n_idle=n_idle,
     )
 

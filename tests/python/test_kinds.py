@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from llamaherd import kv_cells
+from llamaherd._native import ffi, lib
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +87,31 @@ def test_paused_prompts_come_back(model: lh.Model) -> None:
     assert [len(result.tokens) for result in tight] == [60] * len(prompts)
     if model.info.is_recurrent or model.info.is_hybrid:
         assert [result.tokens for result in tight] == [result.tokens for result in roomy]
+
+
+@pytest.mark.parametrize(("kind", "n_recurrent"), [("mamba", 2), ("jamba", 1)])
+def test_states_count_as_libllama_has_them(
+    tiny_path: TinyPath, kind: str, n_recurrent: int
+) -> None:
+    with (
+        lh.Model(tiny_path(kind)) as model,
+        lh.Context(model, n_ctx=256 * 200, n_seq_max=200, n_threads=1) as context,
+    ):
+        lines = ffi.new("char[]", 1 << 16)
+        while lib.lh_log_drain(lines, len(lines)):
+            pass
+        lh.generate_parallel(context, [f"{i}" for i in range(200)], max_tokens=1)
+        lib.lh_log_drain(lines, len(lines))
+        log = ffi.string(lines).decode()
+        told = re.search(r"memory_recurrent: size = +([\d.]+) MiB.* (\d+) seqs", log)
+        assert told, log
+        n_sequences = context.plan.n_sequences
+        assert int(told[2]) == n_sequences == 200
+        per_sequence = kv_cells.bytes_per_sequence(model.metadata, model.info)
+        counted = per_sequence * n_recurrent / model.info.n_layer
+        assert float(told[1]) == pytest.approx(200 * counted / 2**20, abs=0.01)
+        cells = 256 * 200 * context._bytes_per_cell
+        assert context.plan.memory_bytes == cells + 200 * per_sequence
 
 
 @pytest.mark.parametrize("kind", ["mamba", "jamba"])

@@ -96,6 +96,37 @@ def test_a_long_prefix_that_all_share_makes_a_pool() -> None:
     assert planned(Sizes(n_ctx=2048), **annotate, n_shared=400).n_seq_max == 32
 
 
+STATE = 10_000_000  # bytes
+
+
+def planned_recurrent(sizes: Sizes, memory_bytes: int) -> Plan:
+    return make_plan(
+        sizes,
+        [2000] * 50,
+        2,
+        n_batch=512,
+        bytes_per_cell=20_000,
+        bytes_per_sequence=STATE,
+        memory_bytes=memory_bytes,
+    )
+
+
+@pytest.mark.parametrize("layout", ["unified", "per_sequence"])
+def test_recurrent_states_take_their_share_of_the_memory(layout: str) -> None:
+    sizes = Sizes(kv_layout=layout)
+    plan = planned_recurrent(sizes, 50 * GB)
+    assert (plan.n_seq_max, plan.n_hold) == (32, 2)
+    assert plan.memory_bytes == plan.n_ctx * 20_000 + 34 * STATE
+    # Ten states take half of what may be taken.
+    plan = planned_recurrent(sizes, 40 * STATE)
+    assert plan.n_sequences <= 10
+    assert plan.memory_bytes <= 20 * STATE
+    plan = planned_recurrent(sizes, 0)
+    assert (plan.n_seq_max, plan.n_hold) == (1, 0)
+    plan = planned_recurrent(Sizes(n_ctx=1 << 20, kv_layout=layout), 40 * STATE)
+    assert plan.n_sequences == 10
+
+
 def test_few_prompts_need_few_slots() -> None:
     assert planned(Sizes(), [10] * 3).n_seq_max == 3
     assert planned(Sizes(), []).n_seq_max == 1
@@ -185,6 +216,8 @@ def test_the_machine_has_cores_and_memory() -> None:
 def test_recurrent_states_count_by_sequence() -> None:
     info = replace(INFO, n_layer=2, n_embd=32)
     assert kv_cells.bytes_per_sequence({}, info) == 0
+    recurrent = replace(info, is_recurrent=1)
+    assert kv_cells.bytes_per_cell({}, recurrent, "f16", "f16") == 1
     mamba = {
         "general.architecture": "mamba",
         "mamba.ssm.inner_size": "64",
