@@ -18,17 +18,53 @@ constexpr uint32_t kMaxLayers = 512;
 constexpr uint32_t kMaxExperts = 1024;
 constexpr size_t kLeastAlignment = 32;
 
+// Architectures whose graphs assert on what their files say, as of the pinned libllama
+// (src/models). Keys and values of one size:
+constexpr std::string_view kEqualHeads[] = {
+    "apertus",    "arcee",     "arctic",     "baichuan",   "bailingmoe2", "bitnet",
+    "bloom",      "chameleon", "chatglm",    "codeshell",  "cohere2",     "command-r",
+    "dbrx",       "deepseek",  "dots1",      "dream",      "ernie4_5",    "ernie4_5-moe",
+    "exaone",     "exaone4",   "falcon",     "glm4",       "glm4moe",     "gpt2",
+    "gptneox",    "granite",   "granitemoe", "grok",       "grovemoe",    "hunyuan-moe",
+    "internlm2",  "jais",      "llada",      "llada-moe",  "llama",       "llama4",
+    "minimax-m2", "mistral3",  "mpt",        "nemotron",   "olmo",        "olmo2",
+    "olmoe",      "openelm",   "orion",      "phi2",       "phi3",        "plamo",
+    "qwen",       "qwen2",     "qwen2moe",   "qwen2vl",    "qwen3",       "qwen3moe",
+    "qwen3next",  "qwen3vl",   "qwen3vlmoe", "refact",     "rnd1",        "smallthinker",
+    "smollm3",    "stablelm",  "starcoder",  "starcoder2", "xverse"};
+// Rotated in full:
+constexpr std::string_view kFullRotation[] = {
+    "apertus",  "arcee",       "arctic",    "baichuan",   "chameleon",  "codeshell",
+    "dbrx",     "deepseek",    "dots1",     "dream",      "ernie4_5",   "ernie4_5-moe",
+    "exaone",   "exaone4",     "falcon",    "granite",    "granitemoe", "grok",
+    "grovemoe", "hunyuan-moe", "internlm2", "llada",      "llada-moe",  "llama",
+    "llama4",   "minimax-m2",  "mistral3",  "nemotron",   "olmo",       "olmo2",
+    "olmoe",    "orion",       "plamo",     "qwen2",      "qwen2moe",   "qwen2vl",
+    "qwen3",    "qwen3moe",    "qwen3vl",   "qwen3vlmoe", "rnd1",       "smallthinker",
+    "smollm3",  "starcoder2",  "xverse"};
+// Twice as wide inside a recurrent layer as outside:
+constexpr std::string_view kTwiceAsWide[] = {"jamba", "granitehybrid"};
+// The inside is split into ssm.time_step_rank heads and ssm.group_count groups:
+constexpr std::string_view kSplitState[] = {"mamba2", "granitehybrid", "nemotron_h",
+                                            "nemotron_h_moe", "falcon-h1"};
+
+template <size_t N>
+bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
+  return std::find(names, names + N, name) != names + N;
+}
+
 class Hazards {
  public:
   explicit Hazards(const gguf_context* header) : header_(header) {
     const int64_t id = find("general.architecture", GGUF_TYPE_STRING);
-    if (id >= 0) prefix_ = std::string(gguf_get_val_str(header_, id)) + ".";
+    if (id >= 0) architecture_ = gguf_get_val_str(header_, id);
+    prefix_ = architecture_ + ".";
   }
 
   std::string first() const {
-    for (const auto check :
-         {&Hazards::alignment, &Hazards::layers, &Hazards::experts, &Hazards::expansion,
-          &Hazards::scaling, &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
+    for (const auto check : {&Hazards::alignment, &Hazards::layers, &Hazards::experts,
+                             &Hazards::heads, &Hazards::recurrence, &Hazards::scaling,
+                             &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
       std::string found = (this->*check)();
       if (!found.empty()) return found;
     }
@@ -54,6 +90,12 @@ class Hazards {
     if ((type != GGUF_TYPE_UINT32 && type != GGUF_TYPE_INT32) || n == 0) return none;
     const auto* values = static_cast<const uint32_t*>(gguf_get_arr_data(header_, id));
     return *std::max_element(values, values + n);
+  }
+
+  // A number that is one for all layers; `none` if there is none.
+  uint32_t single(const std::string& name, uint32_t none) const {
+    const int64_t id = find(prefix_ + name, GGUF_TYPE_UINT32);
+    return id < 0 ? none : gguf_get_val_u32(header_, id);
   }
 
   std::string key_is(const std::string& name, const std::string& value,
@@ -104,13 +146,55 @@ class Hazards {
                   "less than expert_count, " + std::to_string(n) + ", and divide it");
   }
 
-  std::string expansion() const {
-    if (prefix_ != "jamba.") return "";
-    const uint32_t n_embd = number("embedding_length", 0);
-    const uint32_t n_inner = number("ssm.inner_size", 0);
-    if (n_inner == 2 * uint64_t{n_embd}) return "";
-    return key_is("ssm.inner_size", std::to_string(n_inner),
-                  "twice its embedding_length, " + std::to_string(n_embd));
+  // Where layers differ in their heads, it is not known here which of them attend.
+  std::string heads() const {
+    const uint32_t n = single("attention.head_count", 0);
+    if (n == 0) return "";
+    const uint32_t n_kv = single("attention.head_count_kv", n);
+    if (n_kv > 0 && n % n_kv != 0) {
+      return key_is("attention.head_count_kv", std::to_string(n_kv),
+                    "a divisor of its head_count, " + std::to_string(n));
+    }
+    const uint32_t n_share = single("embedding_length", n) / n;
+    const uint32_t n_key = single("attention.key_length", n_share);
+    const uint32_t n_value = single("attention.value_length", n_share);
+    if (n_key == 0 || (n_value != n_key && is_one_of(architecture_, kEqualHeads))) {
+      return key_is(
+          "attention.key_length", std::to_string(n_key),
+          "as its value_length, " + std::to_string(n_value) + ", and at least 1");
+    }
+    const uint32_t n_rotated = single("rope.dimension_count", n_key);
+    const bool is_full = is_one_of(architecture_, kFullRotation);
+    if (n_rotated == n_key || (!is_full && n_rotated < n_key && n_rotated % 2 == 0)) {
+      return "";
+    }
+    return key_is("rope.dimension_count", std::to_string(n_rotated),
+                  (is_full ? "its key_length, " : "even, and at most its key_length, ") +
+                      std::to_string(n_key));
+  }
+
+  std::string recurrence() const {
+    for (const auto* name : {"ssm.conv_kernel", "shortconv.l_cache"}) {
+      const uint32_t n = single(name, 2);
+      if (n < 2) return key_is(name, std::to_string(n), "at least 2");
+    }
+    const uint32_t n_inner = single("ssm.inner_size", 0);
+    if (is_one_of(architecture_, kTwiceAsWide)) {
+      const uint32_t n_embd = single("embedding_length", 0);
+      if (n_inner != 2 * uint64_t{n_embd}) {
+        return key_is("ssm.inner_size", std::to_string(n_inner),
+                      "twice its embedding_length, " + std::to_string(n_embd));
+      }
+    }
+    if (!is_one_of(architecture_, kSplitState)) return "";
+    for (const auto* name : {"ssm.time_step_rank", "ssm.group_count"}) {
+      const uint32_t n = single(name, 1);
+      if (n == 0 || n_inner % n != 0) {
+        return key_is(name, std::to_string(n),
+                      "a divisor of its inner_size, " + std::to_string(n_inner));
+      }
+    }
+    return "";
   }
 
   std::string scaling() const {
@@ -205,7 +289,8 @@ class Hazards {
   }
 
   const gguf_context* header_;
-  std::string prefix_;
+  std::string architecture_;
+  std::string prefix_;  // of its keys
 };
 
 }  // namespace

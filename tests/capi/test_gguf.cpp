@@ -77,6 +77,27 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+void set(gguf_context* h, const std::string& architecture, const char* name,
+         uint32_t value) {
+  gguf_set_val_str(h, "general.architecture", architecture.c_str());
+  gguf_set_val_u32(h, (architecture + "." + name).c_str(), value);
+}
+
+void set_heads(gguf_context* h, const char* architecture, uint32_t n, uint32_t n_kv) {
+  set(h, architecture, "embedding_length", 32);
+  set(h, architecture, "attention.head_count", n);
+  set(h, architecture, "attention.head_count_kv", n_kv);
+}
+
+void set_state(gguf_context* h, const char* architecture, uint32_t n_conv,
+               uint32_t n_heads, uint32_t n_groups) {
+  set(h, architecture, "embedding_length", 32);
+  set(h, architecture, "ssm.inner_size", 64);
+  set(h, architecture, "ssm.conv_kernel", n_conv);
+  set(h, architecture, "ssm.time_step_rank", n_heads);
+  set(h, architecture, "ssm.group_count", n_groups);
+}
+
 template <class T>
 void patch(std::string& bytes, size_t at, T value) {
   std::memcpy(&bytes.at(at), &value, sizeof value);
@@ -162,6 +183,41 @@ TEST_CASE("what libllama would end the process on is refused") {
          gguf_set_val_u32(h, "jamba.ssm.inner_size", 32);
        },
        "jamba.ssm.inner_size = 32, but it must be twice its embedding_length, 32"},
+      {[](auto* h) { set_heads(h, "llama", 3, 2); },
+       "head_count_kv = 2, but it must be a divisor of its head_count, 3"},
+      {[](auto* h) { set_heads(h, "gemma3", 64, 64); },
+       "key_length = 0, but it must be as its value_length, 0, and at least 1"},
+      {[](auto* h) {
+         set_heads(h, "gpt2", 2, 2);
+         gguf_set_val_u32(h, "gpt2.attention.value_length", 8);
+       },
+       "gpt2.attention.key_length = 16, but it must be as its value_length, 8"},
+      {[](auto* h) {
+         set_heads(h, "qwen3", 2, 1);
+         gguf_set_val_u32(h, "qwen3.rope.dimension_count", 8);
+       },
+       "qwen3.rope.dimension_count = 8, but it must be its key_length, 16"},
+      {[](auto* h) {
+         set_heads(h, "phi3", 2, 1);
+         gguf_set_val_u32(h, "phi3.rope.dimension_count", 7);
+       },
+       "dimension_count = 7, but it must be even, and at most its key_length, 16"},
+      {[](auto* h) {
+         set_heads(h, "deepseek2", 2, 1);
+         gguf_set_val_u32(h, "deepseek2.rope.dimension_count", 18);
+       },
+       "dimension_count = 18, but it must be even, and at most its key_length, 16"},
+      {[](auto* h) { set_state(h, "mamba", 1, 4, 1); },
+       "mamba.ssm.conv_kernel = 1, but it must be at least 2"},
+      {[](auto* h) { set_state(h, "mamba2", 4, 0, 1); },
+       "ssm.time_step_rank = 0, but it must be a divisor of its inner_size, 64"},
+      {[](auto* h) { set_state(h, "mamba2", 4, 5, 1); }, "ssm.time_step_rank = 5"},
+      {[](auto* h) { set_state(h, "falcon-h1", 4, 4, 0); }, "ssm.group_count = 0"},
+      {[](auto* h) {
+         gguf_set_val_str(h, "general.architecture", "lfm2");
+         gguf_set_val_u32(h, "lfm2.shortconv.l_cache", 1);
+       },
+       "lfm2.shortconv.l_cache = 1, but it must be at least 2"},
       {[](auto* h) { gguf_set_val_str(h, "llama.rope.scaling.type", "x"); },
        "rope.scaling.type = x, but it must be none, linear, yarn or longrope"},
       {[](auto* h) {
@@ -205,6 +261,24 @@ TEST_CASE("what is unusual but right passes") {
         gguf_set_val_u32(h, "hunyuan-dense.expert_count", 1);
       },
       [](auto* h) { gguf_set_val_str(h, "llama.rope.scaling.type", "longrope"); },
+      [](auto* h) { set_heads(h, "qwen3", 4, 2); },
+      [](auto* h) {
+        set_heads(h, "qwen3", 4, 4);
+        set(h, "qwen3", "attention.key_length", 128);
+        set(h, "qwen3", "attention.value_length", 128);
+      },
+      // As of a DeepSeek-V2, a Phi-2 and a Granite 4.
+      [](auto* h) {
+        set_heads(h, "deepseek2", 16, 1);
+        set(h, "deepseek2", "attention.key_length", 576);
+        set(h, "deepseek2", "attention.value_length", 512);
+        set(h, "deepseek2", "rope.dimension_count", 64);
+      },
+      [](auto* h) {
+        set_heads(h, "phi2", 1, 1);
+        set(h, "phi2", "rope.dimension_count", 12);
+      },
+      [](auto* h) { set_state(h, "granitehybrid", 4, 16, 1); },
       [](auto* h) { gguf_remove_key(h, "general.architecture"); },
   };
   for (const Change& change : cases) CHECK(problem(file_with(change)) == "");

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 
 #include "herd.hpp"
@@ -38,6 +39,12 @@ struct Scenario {
   std::mt19937 random;
 };
 
+// Fewer under valgrind, where each takes fifty times as long.
+uint32_t n_scenarios() {
+  const char* text = std::getenv("LLAMAHERD_TEST_SCENARIOS");
+  return text == nullptr ? 2000 : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
 bool is_possible(const lh::HerdPrompt& prompt, int32_t max_tokens, int32_t n_ctx) {
   return !prompt.tokens.empty() &&
          *std::max_element(prompt.tokens.begin(), prompt.tokens.end()) < fake::kVocab &&
@@ -47,9 +54,9 @@ bool is_possible(const lh::HerdPrompt& prompt, int32_t max_tokens, int32_t n_ctx
 }  // namespace
 
 TEST_CASE("every prompt has one result and the engine is empty, whatever happens") {
-  int n_answered = 0;
-  int n_failed = 0;
-  for (uint32_t seed = 0; seed < 2000; ++seed) {
+  uint32_t n_answered = 0;
+  uint32_t n_failed = 0;
+  for (uint32_t seed = 0; seed < n_scenarios(); ++seed) {
     CAPTURE(seed);
     Scenario s(seed);
     fake::reset();
@@ -102,6 +109,6 @@ TEST_CASE("every prompt has one result and the engine is empty, whatever happens
     CHECK(fake::counts().n_violations == 0);
   }
   // The scenarios must mostly work, or the test shows little.
-  CHECK(n_answered > 10000);
-  CHECK(n_failed > 100);
+  CHECK(n_answered > 5 * n_scenarios());
+  CHECK(n_failed > n_scenarios() / 20);
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -87,6 +89,37 @@ def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) ->
     assert f"answered: 64 of 64, {n_answered} from the journal\n" in second, second
     assert "stored: 64, as returned: TRUE\n" in second, second
     assert "as without a journal: TRUE\n" in second, second
+
+
+def test_ctrl_c_at_any_moment_leaves_a_context_that_works(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    moments = random.Random(7)
+    n_rounds = 8
+    process = subprocess.Popen(
+        rscript.command("interrupted_often.R", tiny_path("llama"), n_rounds),
+        env=rscript.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    lines = []
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
+    with process:
+        for line in process.stdout:
+            lines.append(line)
+            if line == "started\n":
+                # From the first checks of the arguments to the midst of generating.
+                time.sleep(moments.choice([0, 0.01, 0.05, 0.3]) * moments.random())
+                process.send_signal(signal.SIGINT)
+    watchdog.cancel()
+    output = "".join(lines)
+    assert process.returncode == 0, output
+    rounds = re.findall(r"^round: (.*) (\w+) $", output, re.MULTILINE)
+    assert len(rounds) == n_rounds, output
+    assert {same for _, same in rounds} == {"same"}, output
+    assert {outcome for outcome, _ in rounds} <= {"cut", "thrown away"}, output
 
 
 def test_forked_children_are_refused(tiny_path: Callable[[str], Path]) -> None:

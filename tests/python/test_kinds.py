@@ -30,8 +30,10 @@ SETTINGS = {"max_tokens": 12, "params": lh.SamplingParams(ignore_eos=True)}
 # to be equal to the last bit. Recurrent layers are computed token by token.
 KINDS = [
     ("llama", {"deterministic": True}),
+    ("qwen2", {"deterministic": True}),
     ("mamba", {}),
     ("mamba", {"kv_layout": "unified"}),
+    ("mamba2", {}),
     ("jamba", {}),
     ("jamba", {"kv_layout": "unified"}),
 ]
@@ -89,7 +91,9 @@ def test_paused_prompts_come_back(model: lh.Model) -> None:
         assert [result.tokens for result in tight] == [result.tokens for result in roomy]
 
 
-@pytest.mark.parametrize(("kind", "n_recurrent"), [("mamba", 2), ("jamba", 1)])
+@pytest.mark.parametrize(
+    ("kind", "n_recurrent"), [("mamba", 2), ("mamba2", 2), ("jamba", 1)]
+)
 def test_states_count_as_libllama_has_them(
     tiny_path: TinyPath, kind: str, n_recurrent: int
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+import tiny_models
 from llamaherd import machine
 
 if TYPE_CHECKING:
@@ -100,3 +101,63 @@ def test_damaged_headers_never_end_the_process(
     )
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) > 10
+
+
+# What libllama asserts on, or divides by, while it loads such a file or uses it.
+HOSTILE = [
+    ("llama", {"attention.value_length": 8}, {"attn_v.weight": (32, 16)}),
+    ("qwen2", {"rope.dimension_count": 8}, {}),
+    ("qwen2", {"rope.dimension_count": 17}, {}),
+    ("qwen2", {"block_count": 0}, {}),
+    ("qwen2", {"expert_used_count": 3}, {}),
+    (
+        "mamba2",
+        {"ssm.time_step_rank": 7},
+        {
+            "ssm_in.weight": (32, 64 + 96 + 7),
+            "ssm_dt.bias": (7,),
+            "ssm_a": (1, 7),
+            "ssm_d": (1, 7),
+        },
+    ),
+    (
+        "mamba2",
+        {"ssm.group_count": 0},
+        {
+            "ssm_in.weight": (32, 64 + 64 + 4),
+            "ssm_conv1d.weight": (4, 64),
+            "ssm_conv1d.bias": (64,),
+        },
+    ),
+    ("jamba", {"ssm.inner_size": 32}, {}),
+]
+USE = """
+import sys
+import llamaherd as lh
+try:
+    with lh.Model(sys.argv[1]) as model, lh.Context(model, n_threads=1) as context:
+        lh.generate(context, "a", max_tokens=2)
+except lh.ModelLoadError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("kind", "changes", "reshaped"), HOSTILE)
+def test_a_hostile_file_does_not_end_the_process(
+    tmp_path: Path,
+    kind: str,
+    changes: dict[str, int],
+    reshaped: dict[str, tuple[int, ...]],
+) -> None:
+    path = tmp_path / "hostile.gguf"
+    tiny_models.write(path, kind, changes=changes, reshaped=reshaped)
+    run = subprocess.run(
+        [sys.executable, "-c", USE, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stderr
+    assert f'hostile.gguf" has {kind}.' in run.stdout
+    assert ", but it must be " in run.stdout

@@ -13,6 +13,7 @@ import gguf
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 N_EMBD = 32
@@ -22,6 +23,7 @@ N_CTX = 512
 N_STATE = 8  # of a recurrent layer
 N_CONV = 4
 N_RANK = 4
+N_GROUP = 2
 SPECIAL = ("<unk>", "<s>", "</s>")
 N_VOCAB = len(SPECIAL) + 256
 
@@ -31,15 +33,33 @@ Shapes = dict[str, tuple[int, ...]]
 # Name: architecture, kinds of the layers.
 KINDS = {
     "llama": ("llama", ("attention", "attention")),
+    "qwen2": ("qwen2", ("attention", "attention")),
     "mamba": ("mamba", ("recurrent", "recurrent")),
+    "mamba2": ("mamba2", ("recurrent in heads", "recurrent in heads")),
     "jamba": ("jamba", ("recurrent", "attention")),  # a hybrid of both
     "t5": ("t5", ()),  # encoder and decoder
     "bert": ("bert", ()),  # embeddings only
 }
 
 
-def write(path: Path, kind: str, seed: int = 1) -> Path:
-    """Writes a model of one of KINDS. Returns `path`."""
+def write(
+    path: Path,
+    kind: str,
+    seed: int = 1,
+    *,
+    changes: Mapping[str, int] | None = None,
+    reshaped: Shapes | None = None,
+) -> Path:
+    """Writes a model of one of KINDS. Returns `path`.
+
+    Args:
+        path: Where to.
+        kind: Of KINDS.
+        seed: Of the weights.
+        changes: Numbers of the architecture's metadata that differ from a right file's.
+        reshaped: Other shapes of tensors, by how their names end, so that they go with
+            `changes`.
+    """
     architecture, layers = KINDS[kind]
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_name(f"tiny {kind}")
@@ -55,15 +75,21 @@ def write(path: Path, kind: str, seed: int = 1) -> Path:
     elif kind == "bert":
         shapes = _bert(writer)
     else:
-        shapes = _decoder(writer, layers, with_ffn=kind != "mamba")
+        shapes = _decoder(writer, layers, with_ffn="mamba" not in kind)
     random = np.random.default_rng(seed)
     for name, shape in shapes.items():
+        for end, other in (reshaped or {}).items():
+            shape = other if name.endswith(end) else shape  # noqa: PLW2901
         values = random.normal(0, 0.4, shape[::-1]).astype(np.float32)
         if name.endswith("ssm_a"):
             values = -np.abs(values)  # a state that fades, not one that explodes
         if "norm" in name:
             values = 1 + values / 4
         writer.add_tensor(name, values)
+    for key, value in (changes or {}).items():
+        kind_of_value = gguf.GGUFValueType.UINT32
+        item = gguf.gguf_writer.GGUFValue(value, kind_of_value)
+        writer.kv_data[0][f"{architecture}.{key}"] = item
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -96,11 +122,12 @@ def _decoder(
     writer.add_block_count(len(layers))
     heads = [N_HEAD if kind == "attention" else 0 for kind in layers]
     writer.add_head_count_kv(heads)
-    if "recurrent" in layers:
+    if any("recurrent" in kind for kind in layers):
         writer.add_ssm_conv_kernel(N_CONV)
         writer.add_ssm_inner_size(2 * N_EMBD)
         writer.add_ssm_state_size(N_STATE)
         writer.add_ssm_time_step_rank(N_RANK)
+        writer.add_ssm_group_count(N_GROUP if "heads" in layers[0] else 0)
     shapes: Shapes = {
         "token_embd.weight": (N_EMBD, N_VOCAB),
         "output_norm.weight": (N_EMBD,),
@@ -111,6 +138,8 @@ def _decoder(
         shapes[f"{block}attn_norm.weight"] = (N_EMBD,)
         if kind == "attention":
             shapes |= _attention(block, "attn_output")
+        elif kind == "recurrent in heads":
+            shapes |= _recurrent_in_heads(block)
         else:
             shapes |= _recurrent(block, with_norms=with_ffn)
         if with_ffn:
@@ -152,6 +181,21 @@ def _recurrent(block: str, *, with_norms: bool) -> Shapes:
         shapes[f"{block}ssm_b_norm.weight"] = (N_STATE,)
         shapes[f"{block}ssm_c_norm.weight"] = (N_STATE,)
     return shapes
+
+
+def _recurrent_in_heads(block: str) -> Shapes:
+    n_inner = 2 * N_EMBD
+    n_conv = n_inner + 2 * N_GROUP * N_STATE
+    return {
+        f"{block}ssm_in.weight": (N_EMBD, n_inner + n_conv + N_RANK),
+        f"{block}ssm_conv1d.weight": (N_CONV, n_conv),
+        f"{block}ssm_conv1d.bias": (n_conv,),
+        f"{block}ssm_dt.bias": (N_RANK,),
+        f"{block}ssm_a": (1, N_RANK),
+        f"{block}ssm_d": (1, N_RANK),
+        f"{block}ssm_norm.weight": (n_inner // N_GROUP, N_GROUP),
+        f"{block}ssm_out.weight": (n_inner, N_EMBD),
+    }
 
 
 def _t5(writer: gguf.GGUFWriter) -> Shapes:
