@@ -54,7 +54,8 @@ stage_valgrind() {
   build_capi build/valgrind -DCMAKE_BUILD_TYPE=RelWithDebInfo
   # Not the programs on a real model: valgrind does not know all instructions that
   # llama.cpp is compiled to when it is compiled for this processor.
-  # A fifth of the random scenarios: all of them take two minutes more and find no more.
+  # A fifth of the random scenarios: they fill the time, and all of them take four times
+  # as long.
   LLAMAHERD_TEST_SCENARIOS=400 valgrind --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
     build/valgrind/tests/capi/units
 }

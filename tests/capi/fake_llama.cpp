@@ -266,7 +266,7 @@ void llama_model_free(llama_model*) {}
 const llama_vocab* llama_model_get_vocab(const llama_model* model) {
   return reinterpret_cast<const llama_vocab*>(model);
 }
-bool llama_model_has_encoder(const llama_model*) { return false; }
+bool llama_model_has_encoder(const llama_model*) { return fake::settings().encoder; }
 bool llama_model_has_decoder(const llama_model*) { return true; }
 bool llama_model_is_recurrent(const llama_model*) { return fake::settings().recurrent; }
 bool llama_model_is_hybrid(const llama_model*) { return false; }
@@ -344,7 +344,7 @@ uint32_t llama_n_ctx_seq(const llama_context* ctx) {
 uint32_t llama_n_batch(const llama_context* ctx) { return of(ctx).params.n_batch; }
 uint32_t llama_n_ubatch(const llama_context* ctx) { return of(ctx).params.n_ubatch; }
 llama_memory_t llama_get_memory(const llama_context* ctx) {
-  return reinterpret_cast<llama_memory_t>(&of(ctx));
+  return fake::settings().memory ? reinterpret_cast<llama_memory_t>(&of(ctx)) : nullptr;
 }
 int32_t llama_decode(llama_context* ctx, llama_batch batch) {
   return fake::decode(of(ctx), batch);

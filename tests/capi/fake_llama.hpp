@@ -25,6 +25,8 @@ enum class Fault { kNone, kNoSlot, kAbort, kInvalid, kFatal, kThrow, kNan, kNull
 
 struct Settings {
   bool recurrent = false;    // sequences cannot be cut in the middle
+  bool encoder = false;      // the model has one
+  bool memory = true;        // contexts have one
   double eos_share = 0.05;   // how often the toy ends an answer
   bool fail_state = false;   // state_seq_get_data gives nothing
   int32_t uniform_rows = 1;  // every computation must have a multiple of so many rows

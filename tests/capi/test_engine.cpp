@@ -467,3 +467,52 @@ TEST_CASE("several threads use one engine at once") {
   CHECK(n_right == 160);
   CHECK(fake::n_cells_left() == 0);
 }
+
+TEST_CASE(
+    "a model that cannot generate is refused when an engine or a comparison is made") {
+  fake::reset();
+  const auto model = toy::model();
+  const lh_engine_params params = toy::engine_params(256, 4, true);
+  lh_engine* engine = nullptr;
+  lh_comparison* comparison = nullptr;
+  lh_error error{};
+  const auto says = [&](const char* text) {
+    return std::string(error.message).find(text) != std::string::npos;
+  };
+  fake::settings().encoder = true;
+  CHECK(lh_engine_new(model.get(), &params, &engine, &error) == LH_CONTEXT_ERROR);
+  CHECK(says("the model has an encoder"));
+  CHECK(lh_comparison_new(model.get(), model.get(), 1, &comparison, &error) ==
+        LH_MODEL_ERROR);
+  CHECK(says("the model has an encoder"));
+  fake::settings().encoder = false;
+  fake::settings().memory = false;
+  CHECK(lh_engine_new(model.get(), &params, &engine, &error) == LH_CONTEXT_ERROR);
+  CHECK(says("keeps no memory of a text"));
+  CHECK(lh_comparison_new(model.get(), model.get(), 1, &comparison, &error) ==
+        LH_MODEL_ERROR);
+  CHECK(says("keeps no memory of a text"));
+  CHECK(engine == nullptr);
+  CHECK(comparison == nullptr);
+  fake::reset();
+  fake::settings().recurrent = true;
+  const lh_engine_params deterministic = toy::deterministic_params(64, 4);
+  CHECK(lh_engine_new(model.get(), &deterministic, &engine, &error) == LH_CONTEXT_ERROR);
+  CHECK(says("not to be had with a recurrent model"));
+  fake::reset();
+}
+
+TEST_CASE("a borrowed model is wrapped and stays its owner's") {
+  fake::reset();
+  const auto owner = toy::model();
+  lh_model* borrowed = nullptr;
+  lh_error error{};
+  CHECK(lh_model_borrow(nullptr, &borrowed, &error) == LH_INVALID_ARGUMENT);
+  CHECK(borrowed == nullptr);
+  llama_model* native = owner->get();
+  CHECK(lh_model_borrow(native, &borrowed, &error) == LH_OK);
+  CHECK(borrowed->n_vocab() == fake::kVocab);
+  CHECK(borrowed->piece(fake::kControl + 1) == "word");
+  lh_model_free(borrowed);
+  CHECK(owner->piece(fake::kControl + 1) == "word");
+}
