@@ -34,14 +34,14 @@ constexpr std::string_view kEqualHeads[] = {
     "smollm3",    "stablelm",  "starcoder",  "starcoder2", "xverse"};
 // Rotated in full:
 constexpr std::string_view kFullRotation[] = {
-    "apertus",  "arcee",       "arctic",    "baichuan",   "chameleon",  "codeshell",
-    "dbrx",     "deepseek",    "dots1",     "dream",      "ernie4_5",   "ernie4_5-moe",
-    "exaone",   "exaone4",     "falcon",    "granite",    "granitemoe", "grok",
-    "grovemoe", "hunyuan-moe", "internlm2", "llada",      "llada-moe",  "llama",
-    "llama4",   "minimax-m2",  "mistral3",  "nemotron",   "olmo",       "olmo2",
-    "olmoe",    "orion",       "plamo",     "qwen2",      "qwen2moe",   "qwen2vl",
-    "qwen3",    "qwen3moe",    "qwen3vl",   "qwen3vlmoe", "rnd1",       "smallthinker",
-    "smollm3",  "starcoder2",  "xverse"};
+    "apertus",  "arcee",       "arctic",    "baichuan",     "chameleon",  "codeshell",
+    "dbrx",     "deepseek",    "dots1",     "dream",        "ernie4_5",   "ernie4_5-moe",
+    "exaone",   "exaone4",     "falcon",    "granite",      "granitemoe", "grok",
+    "grovemoe", "hunyuan-moe", "internlm2", "llada",        "llada-moe",  "llama",
+    "llama4",   "mistral3",    "olmo",      "olmo2",        "olmoe",      "orion",
+    "plamo",    "qwen2",       "qwen2moe",  "qwen2vl",      "qwen3",      "qwen3moe",
+    "qwen3vl",  "qwen3vlmoe",  "rnd1",      "smallthinker", "smollm3",    "starcoder2",
+    "xverse"};
 // Twice as wide inside a recurrent layer as outside:
 constexpr std::string_view kTwiceAsWide[] = {"jamba", "granitehybrid"};
 // The inside is split into ssm.time_step_rank heads and ssm.group_count groups:
