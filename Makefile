@@ -51,7 +51,8 @@ $(GEMMA3): | $(LLAMA)
 
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick bench bench-quick bench-report
+        test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick soak \
+        reliability bench bench-quick bench-report
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -101,6 +102,16 @@ fuzz-quick: $(DEV) ## hostile model files and texts, 40 s
 fuzz: $(DEV) ## the same for an hour (FUZZ_SECONDS=1800 for each of two targets)
 	@scripts/setup_system.sh fuzz
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} scripts/test.sh fuzz
+
+soak: $(PACKAGE) $(DEV) ## 10,000 calls with faults; the result into docs/reliability.md
+	@mkdir -p build
+	$(PYTHON_VENV) tests/faults/faults.py tests/faults/soak.py 10000 build/soak.json
+	$(PYTHON_VENV) tests/faults/report.py soak build/soak.json
+
+reliability: $(PACKAGE) $(DEV) ## injected faults; the table into docs/reliability.md
+	@mkdir -p build/faults
+	$(PYTHON_VENV) tests/faults/faults.py tests/faults/properties.py build/faults 75 build/faults.json
+	$(PYTHON_VENV) tests/faults/report.py faults build/faults.json
 
 # BENCH="--runs 3 --peer-runs 2" shortens it; the same SESSION goes on where it ended.
 SESSION ?= $(shell date +%Y%m%d-%H%M%S)

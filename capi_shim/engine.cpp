@@ -226,10 +226,16 @@ void lh_engine::submit(const lh_request& request) {
     client.seed = client.sampler->seed();
     for (const int32_t token : client.tokens) client.sampler->see(token);
   }
-  client.seq_id = acquire_sequence(is_prefix);
-  client.order = n_submitted_++;
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
-  if (prefix != nullptr) fork(slot, *prefix);
+  try {
+    slot.seq_id = acquire_sequence(is_prefix);
+    if (prefix != nullptr) fork(slot, *prefix);
+  } catch (...) {
+    give_back(slot);
+    clients_.erase(request.id);
+    throw;
+  }
+  slot.order = n_submitted_++;
 }
 
 int32_t lh_engine::acquire_sequence(bool is_prefix) {
@@ -280,16 +286,33 @@ void lh_engine::pause(int64_t id) {
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
   const int32_t position = positions_.get(client.seq_id);
   // Cells that a copy between streams has yet to fill cannot be read: compute them again.
-  if (position > 0 && !copies_pending_) {
-    client.saved.resize(llama_state_seq_get_size(ctx_.get(), client.seq_id));
-    const size_t n = llama_state_seq_get_data(ctx_.get(), client.saved.data(),
-                                              client.saved.size(), client.seq_id);
-    client.saved.resize(n);
-  }
+  if (position > 0 && !copies_pending_) save(client);
   client.n_saved = client.saved.empty() ? 0 : position;
   give_back(client);
   client.state = LH_STATE_PAUSED;
   ++stats_.n_pauses;
+}
+
+// Saves nothing where that fails, for want of memory perhaps: all is computed again then.
+void lh_engine::save(Client& client) {
+  try {
+    client.saved.resize(llama_state_seq_get_size(ctx_.get(), client.seq_id));
+    const size_t n = llama_state_seq_get_data(ctx_.get(), client.saved.data(),
+                                              client.saved.size(), client.seq_id);
+    client.saved.resize(n);
+  } catch (...) {
+    client.saved = {};
+  }
+}
+
+// Whether the saved cells are back.
+bool lh_engine::restore(const Client& client) {
+  try {
+    return llama_state_seq_set_data(ctx_.get(), client.saved.data(), client.saved.size(),
+                                    client.seq_id) > 0;
+  } catch (...) {
+    return false;
+  }
 }
 
 void lh_engine::resume(int64_t id) {
@@ -299,9 +322,7 @@ void lh_engine::resume(int64_t id) {
               "request " + std::to_string(id) + " is not paused");
   client.seq_id = acquire_sequence(client.is_prefix());
   if (client.n_saved > 0) {
-    const size_t n = llama_state_seq_set_data(ctx_.get(), client.saved.data(),
-                                              client.saved.size(), client.seq_id);
-    if (n == 0) {
+    if (!restore(client)) {
       give_back(client);
       throw Error(LH_NO_SPACE, "no room for the " + std::to_string(client.n_saved) +
                                    " KV cells of request " + std::to_string(id));
@@ -333,5 +354,6 @@ void lh_engine::reset() {
   const std::scoped_lock lock(mutex_);
   for (auto& [id, client] : clients_) give_back(client);
   clients_.clear();
+  n_cells_used_ = 0;
   for (int32_t seq_id = 0; seq_id < n_seq_max_; ++seq_id) positions_.clear(seq_id);
 }

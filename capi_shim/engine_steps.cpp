@@ -24,6 +24,8 @@ const char* describe_decode_code(int32_t code) {
   switch (code) {
     case 1:
       return "no free KV cells";
+    case 2:
+      return "aborted, though nobody asked for it";
     case -1:
       return "invalid batch";
     case kThrew:
@@ -177,11 +179,13 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
     code = llama_decode(ctx_.get(), batch_.get());
   } catch (const std::exception& e) {
     reason = e.what();
+  } catch (...) {
+    reason = "it is of an unknown type";
   }
   remove_fillers();
   if (code == 0) return LH_OK;
   rewind_batch();
-  if (code == 2 || abort_flag_->load()) return LH_ABORTED;
+  if (abort_flag_->load()) return LH_ABORTED;
   ++stats_.n_failed_decodes;
   result.decode_code = code;
   if (reason.empty()) reason = mark.first_problem();
@@ -215,6 +219,7 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
                          lh_run_result& result, std::string& message) {
   const std::scoped_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
+  events.reserve(clients_.size());  // nothing may fail between a decode and its events
   const auto count_active = [&] {
     result.n_active = static_cast<int32_t>(select(params).size());
     return LH_OK;
@@ -282,9 +287,13 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
 void lh_engine::hold(Client& prefix) {
   prefix.state = LH_STATE_HELD;
   if (!kv_unified_) return;
-  prefix.shared_cells = std::make_shared<lh::SharedCells>(
-      &n_cells_used_, prefix.n_own_cells, std::move(prefix.shared_cells));
-  prefix.n_own_cells = 0;
+  try {
+    prefix.shared_cells = std::make_shared<lh::SharedCells>(
+        &n_cells_used_, prefix.n_own_cells, prefix.shared_cells);
+    prefix.n_own_cells = 0;
+  } catch (const std::exception& e) {
+    finish(prefix, LH_FINISH_ERROR, e.what());
+  }
 }
 
 void lh_engine::sample_client(Client& client, int32_t i_logits) {
@@ -299,6 +308,8 @@ void lh_engine::sample_client(Client& client, int32_t i_logits) {
     }
   } catch (const std::exception& e) {
     finish(client, LH_FINISH_ERROR, e.what());
+  } catch (...) {
+    finish(client, LH_FINISH_ERROR, "an exception of an unknown type while sampling");
   }
 }
 

@@ -145,7 +145,12 @@ void Herd::submit_prefix(int32_t node) {
   request.tokens = prompts_[static_cast<size_t>(tree_.node_prompt[i])].tokens.data();
   request.n_tokens = tree_.node_length[i];
   request.fork_from = path_.empty() ? -1 : prefix_id(path_.back());
-  engine_.submit(request);
+  try {
+    engine_.submit(request);
+  } catch (const std::exception&) {
+    bad_prefix_[i] = true;  // what continues it does without
+    return;
+  }
   path_.push_back(node);
   running_.push_back(request.id);
 }
@@ -164,7 +169,7 @@ void Herd::submit_prompt(int32_t prompt) {
   try {
     engine_.submit(request);
     running_.push_back(request.id);
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     results_[i].text = e.what();
   }
 }

@@ -101,7 +101,7 @@ std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
   }
   // A token is at least one byte, but for the special ones at both ends.
   std::vector<int32_t> tokens(static_cast<size_t>(n_text) + 4);
-  for (;;) {
+  for (int n_tries = 0; n_tries < 2; ++n_tries) {
     const int32_t n =
         llama_tokenize(vocab_, text, n_text, tokens.data(),
                        static_cast<int32_t>(tokens.size()), add_special, parse_special);
@@ -110,6 +110,7 @@ std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
     tokens.resize(static_cast<size_t>(n < 0 ? -n : n));
     if (n >= 0) return tokens;
   }
+  throw Error(LH_INTERNAL, "llama_tokenize wants more room than it asked for");
 }
 
 std::string lh_model::detokenize(const int32_t* tokens, int32_t n_tokens,

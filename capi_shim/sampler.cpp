@@ -5,12 +5,16 @@
 #include <cmath>
 #include <limits>
 
+#include "grammar_check.hpp"
 #include "guard.hpp"
 #include "log.hpp"
 
 namespace lh {
 namespace {
 
+// Logits divided by less could be infinite, and differences of these are no numbers.
+// Nothing but the most likely token is drawn long before.
+constexpr float kLeastTemperature = 1e-6F;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 void require_number(const char* name, float value, float low, float high) {
@@ -63,8 +67,13 @@ bool has_penalty(const lh_sampling_params& p) {
                                   p.penalty_present != 0.0F);
 }
 
+SamplerPtr checked(llama_sampler* sampler) {
+  if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
+  return SamplerPtr(sampler);
+}
+
 SamplerPtr clone(const SamplerPtr& sampler) {
-  return SamplerPtr(llama_sampler_clone(sampler.get()));
+  return checked(llama_sampler_clone(sampler.get()));
 }
 
 }  // namespace
@@ -103,6 +112,7 @@ int32_t argmax(const float* logits, int32_t n) {
 
 SamplerPtr SamplerCache::grammar(const lh_model& model, const char* text) {
   if (!grammar_ || grammar_text_ != text) {
+    check_grammar(text);
     const LogMark mark;
     std::string reason;
     SamplerPtr made;
@@ -188,12 +198,13 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     grammar_ = cache.grammar(model, p.grammar);
   }
   if (greedy_) return;
+  const float temperature = std::max(p.temperature, kLeastTemperature);
 
   llama_sampler_chain_params chain_params = llama_sampler_chain_default_params();
   chain_params.no_perf = true;
-  chain_.reset(llama_sampler_chain_init(chain_params));
+  chain_ = checked(llama_sampler_chain_init(chain_params));
   if (p.mirostat != 0) {
-    add_chain(llama_sampler_init_temp(p.temperature));
+    add_chain(llama_sampler_init_temp(temperature));
     add_chain(
         p.mirostat == 1
             ? llama_sampler_init_mirostat(model.n_vocab(), seed_, p.mirostat_tau,
@@ -218,13 +229,14 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     add_chain(
         llama_sampler_init_xtc(p.xtc_probability, p.xtc_threshold, kMinKeep, seed_));
   }
-  add_chain(llama_sampler_init_temp(p.temperature));
+  add_chain(llama_sampler_init_temp(temperature));
   add_chain(llama_sampler_init_dist(seed_));
 }
 
 void Sampler::add_chain(llama_sampler* sampler) {
-  if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
-  llama_sampler_chain_add(chain_.get(), sampler);
+  SamplerPtr made = checked(sampler);
+  llama_sampler_chain_add(chain_.get(), made.get());
+  made.release();  // the chain's from now on
 }
 
 void Sampler::see(int32_t token) {

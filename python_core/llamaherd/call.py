@@ -222,7 +222,9 @@ class Call:
         for i in indices:
             request = self._requests[i]
             n_prompt, n_answer = len(request.tokens), request.max_tokens
-            if n_prompt == 0:
+            if request.problem:
+                self._fail(i, request.problem)
+            elif n_prompt == 0:
                 self._fail(i, "the prompt is empty: it has no tokens")
             elif n_prompt + n_answer > capacity:
                 self._fail(
@@ -283,6 +285,7 @@ def find_twins(requests: Sequence[Request]) -> dict[int, int]:
             request.max_tokens,
             request.stop,
             request.sampling,
+            request.problem,
         )
         original = first.setdefault(key, i)
         if original != i:

@@ -23,11 +23,11 @@ def integer(name: str, value: object, low: int, high: int = INT32_MAX) -> int:
         ValueError: It is out of range.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, not {_shown(value)}")
+        raise TypeError(f"{name} must be an integer, not {shown(value)}")
     number = operator.index(value)
     if not low <= number <= high:
         limit = f"at least {low}" if high == INT32_MAX else f"between {low} and {high}"
-        raise ValueError(f"{name} must be {limit}, not {number}")
+        raise ValueError(f"{name} must be {limit}, not {_digits(number)}")
     return number
 
 
@@ -39,8 +39,11 @@ def real(name: str, value: object, low: float, high: float) -> float:
         ValueError: It is not finite or out of range.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, not {_shown(value)}")
-    number = float(value)
+        raise TypeError(f"{name} must be a number, not {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer
+        number = math.inf
     if not (math.isfinite(number) and low <= number <= high):
         raise ValueError(f"{name} must be between {low:g} and {high:g}, not {number:g}")
     return number
@@ -53,7 +56,7 @@ def flag(name: str, value: object) -> bool:
         TypeError: `value` is neither.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {_shown(value)}")
+        raise TypeError(f"{name} must be True or False, not {shown(value)}")
     return value
 
 
@@ -65,7 +68,7 @@ def text(name: str, value: object) -> str:
         ValueError: It has lone surrogates.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {_shown(value)}")
+        raise TypeError(f"{name} must be a str, not {shown(value)}")
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -83,7 +86,7 @@ def choice(name: str, value: object, choices: Sequence[_T]) -> _T:
         if type(value) is type(candidate) and value == candidate:
             return candidate
     allowed = ", ".join(repr(candidate) for candidate in choices)
-    raise ValueError(f"{name} must be one of {allowed}, not {_shown(value)}")
+    raise ValueError(f"{name} must be one of {allowed}, not {shown(value)}")
 
 
 def stop_texts(name: str, value: object) -> tuple[str, ...]:
@@ -98,7 +101,7 @@ def stop_texts(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"{name} must be a str or a list of str, not {_shown(value)}")
+        raise TypeError(f"{name} must be a str or a list of str, not {shown(value)}")
     if len(value) > 1024:
         raise ValueError(f"{name} must have at most 1024 texts, not {len(value)}")
     texts = tuple(text(f"{name}[{i}]", item) for i, item in enumerate(value))
@@ -107,9 +110,19 @@ def stop_texts(name: str, value: object) -> tuple[str, ...]:
     return texts
 
 
-def _shown(value: object) -> str:
-    """A value as a message shows it: its type if it is long, and never too much of it."""
-    shown = repr(value)
-    if len(shown) > 60:
-        shown = shown[:57] + "..."
-    return f"{shown} ({type(value).__name__})"
+def shown(value: object) -> str:
+    """A value as a message shows it: never too much of it, and its type."""
+    if isinstance(value, (str, bytes, bytearray)):
+        value = value[:60]
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever a class of the caller's raises
+        text = "a value"
+    if len(text) > 60:
+        text = text[:57] + "..."
+    return f"{text} ({type(value).__name__})"
+
+
+def _digits(number: int) -> str:
+    """Python refuses to write very large numbers out."""
+    return str(number) if abs(number) < 10**40 else "one of more than 40 digits"

@@ -29,6 +29,7 @@ class Request:
         stop: Texts that end the answer.
         seed: uint32, where the prompt's own generator starts.
         text: The prompt as it was given; None if it was given as tokens.
+        problem: Why it fails without being run; "" if nothing is known to be wrong.
     """
 
     tokens: array[int]
@@ -37,6 +38,7 @@ class Request:
     stop: tuple[str, ...] = ()
     seed: int = 0
     text: str | None = None
+    problem: str = ""
 
 
 class State(Enum):

@@ -40,6 +40,10 @@ class ChatTemplateError(LlamaHerdError, ValueError):
     """The model has no chat template, or the template refuses the messages."""
 
 
+class TokenizeError(LlamaHerdError, ValueError):
+    """A text cannot be tokenized. In a call this fails the prompt alone."""
+
+
 class JournalError(LlamaHerdError, ValueError):
     """A journal cannot be used: it is none, is damaged, or cannot be written."""
 

@@ -149,6 +149,12 @@ class Model:
         """The model's own Jinja chat template; None if it has none."""
         return _native.chat_template(self.handle)
 
+    @cached_property
+    def longest_token(self) -> int:
+        """Bytes that a token stands for at most, as the vocabulary writes tokens."""
+        texts = (_native.token_text(self.handle, i) for i in range(self.n_vocab))
+        return max(1, *(len(text.encode()) for text in texts if text))
+
     @property
     def n_vocab(self) -> int:
         """Tokens in the vocabulary."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from llamaherd import _native, checks
 from llamaherd.client import Request
+from llamaherd.errors import TokenizeError
 from llamaherd.sampling import SamplingParams
 from llamaherd.tokens import PARSE_SPECIAL, prompt_tokens
 
@@ -52,7 +54,7 @@ def make_requests(
     base = _base_seed(seed)
     given = _checked_prompts(prompts)
     tokens = [
-        prompt_tokens(model, f"prompts[{i}]", prompt, parse_special)
+        _tokens_or_problem(model, f"prompts[{i}]", prompt, parse_special)
         for i, prompt in enumerate(given)
     ]
     requests = []
@@ -61,7 +63,8 @@ def make_requests(
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
         requests.append(
             Request(
-                tokens=tokens[i],
+                tokens=tokens[i][0],
+                problem=tokens[i][1],
                 max_tokens=n_most if own.max_tokens is None else own.max_tokens,
                 sampling=own,
                 stop=stops if own.stop is None else tuple(own.stop),
@@ -70,6 +73,24 @@ def make_requests(
             )
         )
     return requests, base
+
+
+def _tokens_or_problem(
+    model: Model, name: str, prompt: object, parse_special: ParseSpecial
+) -> tuple[array[int], str]:
+    """A prompt's tokens, or none and why they cannot be had, or need not be."""
+    if isinstance(prompt, str) and len(prompt) > 16 * model.n_ctx_train:
+        # Some of libllama's tokenizers take time that grows with the square of the text.
+        n_least = len(prompt) // model.longest_token
+        if n_least > model.n_ctx_train:
+            return array("i"), (
+                f"the prompt has {len(prompt)} characters, {n_least} tokens at least, more "
+                f"than the {model.n_ctx_train} that the model was trained for: shorten it"
+            )
+    try:
+        return prompt_tokens(model, name, prompt, parse_special), ""
+    except TokenizeError as error:
+        return array("i"), str(error)
 
 
 def _checked_prompts(prompts: object) -> list[object]:

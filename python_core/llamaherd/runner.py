@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.client import State
 from llamaherd.engine import Finish, Output, Status
-from llamaherd.errors import NoSpaceError
+from llamaherd.errors import NativeError, NoSpaceError
 from llamaherd.fallback import is_guilty, isolate
 from llamaherd.scheduler import Kind, Limits, Scheduler
 
@@ -51,7 +51,7 @@ class Runner:
     ) -> None:
         self._engine = engine
         self._kept: Kept = {} if kept is None else kept
-        clients = list(clients)
+        self._clients = clients = list(clients)
         self.scheduler = Scheduler(clients, limits, self._kept)
         self._is_cancelled = is_cancelled
         self._on_finish = on_finish
@@ -64,25 +64,36 @@ class Runner:
         self.n_fallbacks = 0
 
     def run(self) -> None:
-        """Runs until all are done, or cancelled."""
+        """Runs until all are done, or cancelled.
+
+        What the engine itself fails with, such as want of memory, fails the prompts that
+        have not ended; those that have keep their outputs.
+        """
         try:
-            while not self.scheduler.is_done and not self._is_cancelled():
-                actions = self.scheduler.admit(self._engine.n_cells_taken())
-                for action in actions:
-                    self._apply(action)
-                is_alive = self._step()
-                if not is_alive and not actions:
-                    raise RuntimeError(  # noqa: TRY301
-                        "clients are left that neither run nor may start"
-                    )
-            self._cancel_rest()
-            kept_ids = {prefix.id for prefix in self._kept.values()}
-            for id_ in self._live.keys() - kept_ids:
-                self._engine.release(id_)
+            self._run()
+        except NativeError as error:
+            self._start_afresh()
+            self._fail_rest(f"the engine failed: {error}")
         except BaseException:
-            self._kept.clear()
-            self._engine.reset()
+            self._start_afresh()
             raise
+
+    def _run(self) -> None:
+        while not self.scheduler.is_done and not self._is_cancelled():
+            actions = self.scheduler.admit(self._engine.n_cells_taken())
+            for action in actions:
+                self._apply(action)
+            is_alive = self._step()
+            if not is_alive and not actions:
+                raise RuntimeError("clients are left that neither run nor may start")
+        self._cancel_rest()
+        kept_ids = {prefix.id for prefix in self._kept.values()}
+        for id_ in self._live.keys() - kept_ids:
+            self._engine.release(id_)
+
+    def _start_afresh(self) -> None:
+        self._kept.clear()
+        self._engine.reset()
 
     def _step(self) -> bool:
         """Runs steps until something happens. Returns whether anything did."""
@@ -121,7 +132,7 @@ class Runner:
     def _submit(self, client: Client, fork_from: int | None) -> None:
         try:
             self._engine.submit(client.id, client.request, fork_from)
-        except ValueError as error:  # of this request alone, such as a bad grammar
+        except (ValueError, NativeError) as error:  # such as a bad grammar
             self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
         else:
             self._live[client.id] = client
@@ -161,4 +172,11 @@ class Runner:
         for id_, client in self._live.items():
             if not client.is_prefix:
                 self._engine.end(id_, Finish.CANCELLED, "")
+                client.state = State.ENDED
                 self._on_finish(id_, self._engine.get(id_))
+
+    def _fail_rest(self, reason: str) -> None:
+        for client in self._clients:
+            if not client.is_prefix and client.state is not State.ENDED:
+                client.state = State.ENDED
+                self._on_finish(client.id, Output(finish=Finish.ERROR, message=reason))

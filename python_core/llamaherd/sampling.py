@@ -157,7 +157,13 @@ def _checked_bias(bias: object) -> tuple[tuple[int, float], ...]:
             f"{type(bias).__name__}"
         )
     pairs = {}
-    for token, value in bias:
+    for pair in bias:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise TypeError(
+                "logit_bias must hold pairs of a token id and a number, not "
+                f"{checks.shown(pair)}"
+            )
+        token, value = pair
         name = f"logit_bias[{token!r}]"
         forbidden = isinstance(value, float) and value == -math.inf
         number = value if forbidden else checks.real(name, value, -1e30, 1e30)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, SupportsIndex
 
 from llamaherd import _native, checks
+from llamaherd.errors import NativeError, TokenizeError
 from llamaherd.model import Model, as_model
 
 ParseSpecial = bool | Literal["auto"]
@@ -80,11 +81,16 @@ def prompt_tokens(
     Raises:
         TypeError: `prompt` is neither text nor token ids.
         ValueError: It is not valid Unicode, or an id does not fit into 32 bits.
+        TokenizeError: llama_tokenize fails.
     """
     if not isinstance(prompt, str):
         return token_array(name, prompt)
     how = _native.PARSE_AUTO if parse_special == "auto" else int(parse_special)
-    return _native.tokenize_prompt(model.handle, checks.text(name, prompt), how)
+    text = checks.text(name, prompt)
+    try:
+        return _native.tokenize_prompt(model.handle, text, how)
+    except (NativeError, ValueError) as error:
+        raise TokenizeError(f"the text cannot be tokenized: {error}") from error
 
 
 def token_array(name: str, tokens: object) -> array[int]:
@@ -96,8 +102,7 @@ def token_array(name: str, tokens: object) -> array[int]:
     """
     if isinstance(tokens, (str, bytes, bytearray)) or not hasattr(tokens, "__iter__"):
         raise TypeError(
-            f"{name} must be text or a sequence of token ids, not {tokens!r} "
-            f"({type(tokens).__name__})"
+            f"{name} must be text or a sequence of token ids, not {checks.shown(tokens)}"
         )
     try:
         return array("i", tokens)

@@ -49,6 +49,7 @@ def write(
     *,
     changes: Mapping[str, int] | None = None,
     reshaped: Shapes | None = None,
+    broken_token: int | None = None,
 ) -> Path:
     """Writes a model of one of KINDS. Returns `path`.
 
@@ -59,6 +60,7 @@ def write(
         changes: Numbers of the architecture's metadata that differ from a right file's.
         reshaped: Other shapes of tensors, by how their names end, so that they go with
             `changes`.
+        broken_token: A token whose embedding is NaN.
     """
     architecture, layers = KINDS[kind]
     writer = gguf.GGUFWriter(path, architecture)
@@ -85,6 +87,8 @@ def write(
             values = -np.abs(values)  # a state that fades, not one that explodes
         if "norm" in name:
             values = 1 + values / 4
+        if name == "token_embd.weight" and broken_token is not None:
+            values[broken_token] = np.nan
         writer.add_tensor(name, values)
     for key, value in (changes or {}).items():
         kind_of_value = gguf.GGUFValueType.UINT32

@@ -1,0 +1,199 @@
+"""What is tried: kinds of faults, and the contexts that they happen on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import llamaherd as lh
+from faults import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Herd:
+    """A context that many cases run on. `is_exact`: its texts do not depend on others."""
+
+    kind: str
+    options: tuple[tuple[str, Any], ...]
+    is_exact: bool
+
+
+HERDS = [
+    Herd(
+        kind="llama",
+        options=(
+            ("deterministic", True),
+            ("n_seq_max", 4),
+            ("n_batch", 64),
+            ("n_ubatch", 32),
+        ),
+        is_exact=True,
+    ),
+    Herd(kind="mamba", options=(("n_seq_max", 3), ("n_batch", 40)), is_exact=True),
+    Herd(
+        kind="mamba",
+        options=(("n_seq_max", 6), ("n_ctx", 256), ("kv_layout", "unified")),
+        is_exact=True,
+    ),
+    Herd(
+        kind="llama",
+        options=(("n_seq_max", 8), ("n_ctx", 256), ("kv_layout", "unified")),
+        is_exact=False,
+    ),
+    Herd(
+        kind="jamba",
+        options=(("n_seq_max", 4), ("n_ctx", 256), ("kv_layout", "unified")),
+        is_exact=False,
+    ),
+]
+POOLS = HERDS[2:]  # where cells run out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of fault.
+
+    Attributes:
+        of_one: It strikes what has the poison token, for ever, and nothing else.
+        fails: The most prompts that n strikes may fail, as a multiple of n; None: any.
+        raises: What the call may raise instead of returning results.
+        herds: Where it can happen.
+        is_crowded: It needs prompts that compete for cells.
+        leaves_cells: Until their sequence is used again, or all is reset.
+    """
+
+    name: str
+    function: str = ""
+    action: Action = Action.RETURN
+    value: int = 0
+    of_one: bool = False
+    fails: int | None = None
+    raises: tuple[type[Exception], ...] = ()
+    herds: tuple[Herd, ...] = tuple(HERDS)
+    is_crowded: bool = False
+    leaves_cells: bool = False
+
+
+def _decode_kinds() -> list[Kind]:
+    kinds = []
+    for value, meaning in ((-1, "invalid batch"), (-3, "failure"), (2, "aborted")):
+        kinds += [
+            Kind(
+                name=f"llama_decode returns {value} ({meaning})",
+                function="llama_decode",
+                value=value,
+                fails=1,
+            ),
+            Kind(
+                name=f"llama_decode returns {value} for one prompt's batches",
+                function="llama_decode",
+                value=value,
+                of_one=True,
+            ),
+        ]
+    kinds += [
+        Kind(
+            name="llama_decode returns 1 (no KV cells)",
+            function="llama_decode",
+            value=1,
+            fails=1,
+        ),
+        Kind(
+            name="llama_decode computes, then returns -3",
+            function="llama_decode",
+            action=Action.AFTER,
+            value=-3,
+            fails=1,
+        ),
+        Kind(
+            name="llama_decode computes, then returns 1",
+            function="llama_decode",
+            action=Action.AFTER,
+            value=1,
+            fails=1,
+        ),
+    ]
+    throws = {
+        Action.THROW: "a std::exception",
+        Action.THROW_OTHER: "an int",
+        Action.THROW_MEMORY: "std::bad_alloc",
+    }
+    for action, what in throws.items():
+        kinds.append(
+            Kind(
+                name=f"llama_decode throws {what}",
+                function="llama_decode",
+                action=action,
+                fails=1,
+            )
+        )
+    kinds.append(
+        Kind(
+            name="llama_decode throws for one prompt's batches",
+            function="llama_decode",
+            action=Action.THROW,
+            of_one=True,
+        )
+    )
+    return kinds
+
+
+def _logits_kinds() -> list[Kind]:
+    what = {
+        Action.NAN: "NaN logits",
+        Action.INFINITY: "infinite logits",
+        Action.RETURN: "no logits",
+        Action.THROW_OTHER: "an int thrown instead of logits",
+    }
+    return [
+        Kind(
+            name=name + (" of one prompt" if of_one else ""),
+            function="llama_get_logits_ith",
+            action=action,
+            of_one=of_one,
+            fails=None if of_one else 1,
+        )
+        for action, name in what.items()
+        for of_one in (False, True)
+    ]
+
+
+def _other_kinds() -> list[Kind]:
+    null, throw, memory = Action.RETURN, Action.THROW, Action.THROW_MEMORY
+    pools = {"herds": tuple(POOLS), "is_crowded": True}
+    rows: list[tuple[str, str, Action, dict[str, Any]]] = [
+        ("a sampler cannot be made (NULL)", "llama_sampler_init", null, {"fails": 1}),
+        ("making a sampler throws", "llama_sampler_init", throw, {"fails": 1}),
+        ("a sampler cannot be cloned (NULL)", "llama_sampler_clone", null, {"fails": 1}),
+        ("cloning a sampler throws", "llama_sampler_clone", throw, {"fails": 1}),
+        ("a sampler throws at work", "llama_sampler_apply", throw, {"fails": 1}),
+        ("llama_tokenize throws", "llama_tokenize", throw, {"fails": 1}),
+        ("llama_tokenize fails", "llama_tokenize", null, {"fails": 1, "value": -(2**31)}),
+        ("llama_tokenize wants ever more room", "llama_tokenize", null,
+         {"fails": 1, "value": -9999}),
+        ("llama_memory_seq_rm does nothing", "llama_memory_seq_rm", null,
+         {"leaves_cells": True}),
+        ("llama_memory_seq_cp copies nothing", "llama_memory_seq_cp", null, {}),
+        ("llama_memory_seq_cp throws", "llama_memory_seq_cp", throw, {"fails": 1}),
+        ("saving a paused prompt's cells gives nothing", "llama_state_seq_get_data", null,
+         {"fails": 0, **pools}),
+        ("saving a paused prompt's cells throws", "llama_state_seq_get_data", memory,
+         {"fails": 0, **pools}),
+        ("a paused prompt's cells cannot be brought back", "llama_state_seq_set_data",
+         null, {"fails": 1, **pools}),
+        ("bringing a paused prompt's cells back throws", "llama_state_seq_set_data",
+         memory, {"fails": 1, **pools}),
+        ("an allocation of the shim fails", "new", memory, {}),
+        ("an allocation in llama_decode fails", "new in llama_decode", memory, {}),
+        ("llama_init_from_model fails", "llama_init_from_model", null,
+         {"raises": (lh.ContextError,)}),
+        ("llama_init_from_model throws", "llama_init_from_model", memory,
+         {"raises": (lh.LlamaHerdError,)}),
+    ]  # fmt: skip
+    return [
+        Kind(name=name, function=function, action=action, **more)
+        for name, function, action, more in rows
+    ]
+
+
+KINDS = [Kind(name="none", fails=0), *_decode_kinds(), *_logits_kinds(), *_other_kinds()]

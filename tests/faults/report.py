@@ -1,0 +1,73 @@
+"""The figures of docs/reliability.md, between its markers.
+
+python report.py faults FAULTS.json
+python report.py soak SOAK.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
+
+
+def table(report: dict[str, Any]) -> str:
+    """What does not depend on how a processor rounds, or on time."""
+    rows = ["| fault | cases | what happened |", "|---|---|---|"]
+    rows += [
+        f"| {name} | {tally['cases']} | {outcome(name, tally)} |"
+        for name, tally in report.items()
+    ]
+    n_cases = sum(tally["cases"] for tally in report.values())
+    return "\n".join([*rows, f"| all | {n_cases} | no property was violated |"])
+
+
+def outcome(name: str, tally: dict[str, Any]) -> str:
+    if tally["raised"]:
+        return "the call raises an error with the reason; the next call works"
+    if name == "none":
+        return "every prompt is answered as it is alone"
+    if not tally["struck"]:
+        raise ValueError(f"{name} never struck")
+    return (
+        "every prompt has its answer or the reason why it has none; the next call works"
+    )
+
+
+def soak(report: dict[str, Any]) -> str:
+    growth = report["memory_last_bytes"] / report["memory_first_bytes"] - 1
+    return "\n".join(
+        [
+            "| | second tenth | last tenth |",
+            "|---|---|---|",
+            f"| resident memory, MB | {report['memory_first_bytes'] / 1e6:.1f} | "
+            f"{report['memory_last_bytes'] / 1e6:.1f} ({growth:+.1%}) |",
+            f"| tokens per step | {report['tokens_per_step_first']:.3f} | "
+            f"{report['tokens_per_step_last']:.3f} |",
+            "",
+            f"{report['calls']} calls with {report['prompts']} prompts, a fault struck "
+            f"{report['struck']} of the calls, {report['failed']} prompts failed by it.",
+        ]
+    )
+
+
+def replaced(page: str, name: str, text: str) -> str:
+    start, end = f"<!-- {name}: made by tests/faults/report.py -->\n", f"<!-- /{name} -->"
+    head, _, rest = page.partition(start)
+    _, _, tail = rest.partition(end)
+    return f"{head}{start}{text}\n{end}{tail}"
+
+
+def main() -> None:
+    name, path = sys.argv[1], Path(sys.argv[2])
+    report = json.loads(path.read_text(encoding="utf-8"))
+    text = {"faults": table, "soak": soak}[name](report)
+    page = replaced(PAGE.read_text(encoding="utf-8"), name, text)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

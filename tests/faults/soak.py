@@ -1,0 +1,118 @@
+"""Many calls on one context, mixed settings, some with faults: does anything accumulate?
+
+    python soak.py CALLS OUT.json
+
+Runs with faults.cpp loaded in front of libllama (`make soak`). Compares the resident
+memory and the tokens decoded per step of the first tenth, after a warm-up, with the last.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "python")]
+
+import llamaherd as lh
+import psutil
+import tiny_models
+from faults import Action, Fault, Faults
+
+FAULT_SHARE = 0.04  # armed; about half of them meet a call that they can strike
+N_SCRIPTS = 50  # different calls, each made again and again
+FAULTS = [
+    *(Fault(function="llama_decode", action=Action.RETURN, value=v) for v in (1, 2, -1)),
+    Fault(function="llama_decode", action=Action.AFTER, value=-3),
+    Fault(function="llama_decode", action=Action.THROW),
+    Fault(function="llama_get_logits_ith", action=Action.NAN),
+    Fault(function="llama_sampler_init", action=Action.RETURN),
+    Fault(function="llama_tokenize", action=Action.THROW),
+    Fault(function="llama_memory_seq_cp", action=Action.RETURN),
+    Fault(function="new", action=Action.THROW_MEMORY, first=50),
+    Fault(function="new in llama_decode", action=Action.THROW_MEMORY, first=50),
+]
+DOCUMENT = "A document that many questions are about, to be held. "
+
+
+def script(draw: random.Random) -> dict[str, object]:
+    """The arguments of a call."""
+    n = draw.choice([1, 2, 5, 9])
+    stem = draw.choice(["", "Question ", DOCUMENT])
+    grammar = "root ::= [a-z]+" if draw.random() < 0.2 else None
+    return {
+        "prompts": [f"{stem}{draw.randrange(1000)} {'x' * (i * 5)}" for i in range(n)],
+        "params": lh.SamplingParams(
+            temperature=draw.choice([0.0, 0.0, 0.8, 1.5]),
+            penalty_repeat=draw.choice([1.0, 1.2]),
+            repeat_last_n=64,
+            grammar=grammar,
+            ignore_eos=grammar is None,
+        ),
+        "max_tokens": draw.choice([1, 4, 12]),
+    }
+
+
+def main() -> None:
+    n_calls, out = int(sys.argv[1]), Path(sys.argv[2])
+    draw = random.Random(1)
+    scripts = [script(draw) for _ in range(N_SCRIPTS)]
+    # As large as any call needs, so that the context is not made anew in between.
+    largest = {"prompts": ["y" * 200 + str(i) for i in range(9)], "max_tokens": 12}
+    faults = Faults()
+    process = psutil.Process()
+    reasons: Counter[str] = Counter()
+    n_struck = 0
+    memory, per_step, expected = [], [], {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        lh.Model(tiny_models.write(Path(folder) / "tiny.gguf", "llama")) as model,
+        lh.Context(model, n_seq_max=4, n_threads=1, deterministic=True) as context,
+    ):
+        lh.generate_parallel(context, **largest)
+        for i in range(n_calls):
+            # The last tenth makes the calls of the first.
+            which = i % N_SCRIPTS
+            fault = draw.choice(FAULTS) if draw.random() < FAULT_SHARE else None
+            with faults.armed(fault):
+                results = lh.generate_parallel(context, **scripts[which])
+            if fault is None:
+                tokens = [result.tokens for result in results]
+                assert results.stats.n_failed == 0, results.errors
+                assert expected.setdefault(which, tokens) == tokens
+                per_step.append(
+                    (results.stats.n_generated_tokens, results.stats.n_batches)
+                )
+            else:
+                n_struck += faults.n_struck > 0
+                per_step.append((0, 0))
+            reasons.update(results.finish_reasons)
+            if i % 10 == 9:
+                memory.append(process.memory_info().rss)
+    tenth = max(1, n_calls // 10)
+    first = per_step[tenth : 2 * tenth]  # the tenth before is the warm-up
+    last = per_step[-tenth:]
+    few = max(1, len(memory) // 10)
+    report = {
+        "calls": n_calls,
+        "struck": n_struck,
+        "prompts": reasons.total(),
+        "failed": reasons["error"],
+        "memory_first_bytes": statistics.median(memory[few : 2 * few]),
+        "memory_last_bytes": statistics.median(memory[-few:]),
+        "tokens_per_step_first": _rate(first),
+        "tokens_per_step_last": _rate(last),
+    }
+    out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def _rate(calls: list[tuple[int, int]]) -> float:
+    return sum(n for n, _ in calls) / sum(steps for _, steps in calls)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Faults injected into libllama, thousands of random calls, and a short soak.
+
+What must hold is in tests/faults/properties.py, which runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "faults"
+N_CASES = 75  # of each kind of fault
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="puts a library in front of others with LD_PRELOAD"
+)
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"faults_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+faults, report = load("faults"), load("report")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return faults.build(tmp_path_factory.mktemp("faults"))
+
+
+def test_whatever_fails_each_prompt_has_one_result(library: Path, tmp_path: Path) -> None:
+    out = tmp_path / "faults.json"
+    program = FOLDER / "properties.py"
+    faults.run(library, program, tmp_path, N_CASES, out, timeout_s=850)
+    tallies = json.loads(out.read_text(encoding="utf-8"))
+    assert all(tally["struck"] or name == "none" for name, tally in tallies.items())
+    page = report.PAGE.read_text(encoding="utf-8")
+    made = report.replaced(page, "faults", report.table(tallies))
+    assert made == page, "docs/reliability.md is out of date: run `make reliability`"
+
+
+def test_nothing_accumulates(library: Path, tmp_path: Path) -> None:
+    out = tmp_path / "soak.json"
+    faults.run(library, FOLDER / "soak.py", 500, out, timeout_s=600)
+    soak = json.loads(out.read_text(encoding="utf-8"))
+    assert soak["calls"] == 500
+    assert soak["struck"] > 5
+    assert soak["failed"] > 0
+    # So few calls: a hundredth of a megabyte for each of them would show.
+    assert soak["memory_last_bytes"] < 1.05 * soak["memory_first_bytes"]
+    assert soak["tokens_per_step_last"] > 0.9 * soak["tokens_per_step_first"]

@@ -1,0 +1,392 @@
+"""Input that nobody would give in good faith: a clear error, or a correct result."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from llamaherd.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+EDGE = 2**31
+N_PREFIX = len(tiny_models.SPECIAL)  # byte b is token b + N_PREFIX
+
+
+@pytest.fixture(scope="module")
+def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
+    with lh.Model(tiny_path("llama")) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def context(model: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(model, n_threads=1, deterministic=True) as context:
+        yield context
+
+
+def forced(text: str) -> SamplingParams:
+    """Settings under which the answer is this text."""
+    escaped = "".join(f"\\U{ord(character):08X}" for character in text)
+    return SamplingParams(grammar=f'root ::= "{escaped}"', ignore_eos=True)
+
+
+# ---- prompts --------------------------------------------------------------------------
+
+
+def test_the_empty_text_is_the_start_of_a_text(context: lh.Context) -> None:
+    empty, start = lh.generate_parallel(context, ["", [1]], max_tokens=4)
+    assert empty.tokens == start.tokens
+    assert empty.n_prompt_tokens == 1
+
+
+def test_no_tokens_are_an_error_of_that_prompt(context: lh.Context) -> None:
+    one, none = lh.generate_parallel(context, ["a", []], max_tokens=4)
+    assert one.error is None
+    assert none.error == "the prompt is empty: it has no tokens"
+
+
+def test_a_prompt_of_ten_million_characters_fails_alone(context: lh.Context) -> None:
+    prompts = ["a", "a" * 10_000_000]
+    one, long = lh.generate_parallel(context, prompts, max_tokens=4)
+    assert one.error is None
+    assert long.error == (
+        "the prompt has 10000000 characters, 1666666 tokens at least, more than the 512 "
+        "that the model was trained for: shorten it"
+    )
+
+
+def test_every_character_reaches_the_model_as_it_is(context: lh.Context) -> None:
+    text = "a\0b\u00e9\u20ac\U0001f600\ufffd\ufdd0\ufdd1\u202e\r\n\x7f"
+    assert lh.tokenize(context.model, text) == [
+        1,
+        *(N_PREFIX + byte for byte in text.encode()),
+    ]
+    answer, bytes_ = lh.generate_parallel(
+        context,
+        ["a\0b\u00e9", [1, *(N_PREFIX + byte for byte in "a\0b\u00e9".encode())]],
+        max_tokens=4,
+    )
+    assert answer.tokens == bytes_.tokens
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfff", "\udc00\ud800"])
+def test_lone_surrogates_are_named(context: lh.Context, text: str) -> None:
+    message = r"prompts\[1\] is not valid Unicode: surrogates not allowed"
+    with pytest.raises(ValueError, match=message):
+        lh.generate_parallel(context, ["a", text])
+
+
+def test_special_tokens_in_a_text_stay_text_unless_it_starts_with_one(
+    model: lh.Model,
+) -> None:
+    inside = "a" + "".join(tiny_models.SPECIAL)
+    plain = [1, *(N_PREFIX + byte for byte in inside.encode())]
+    assert lh.tokenize(model, inside) == plain
+    assert lh.tokenize(model, inside, parse_special=True) == [1, N_PREFIX + 97, 0, 1, 2]
+    with lh.Context(model, n_threads=1, deterministic=True) as context:
+        out = lh.generate_parallel(
+            context, [inside, plain, "<s>a</s>", [1, N_PREFIX + 97, 2]], max_tokens=4
+        )
+    assert out[0].tokens == out[1].tokens
+    assert out[2].tokens == out[3].tokens
+
+
+def test_token_ids_outside_the_vocabulary_fail_alone(context: lh.Context) -> None:
+    prompts = [[1, 70], [1, tiny_models.N_VOCAB], [-1], [EDGE - 1], [-EDGE]]
+    out = lh.generate_parallel(context, prompts, max_tokens=2)
+    assert out[0].error is None
+    for result in out[1:]:
+        assert "llama_decode returned -1 (invalid batch)" in result.error
+
+
+def test_a_hundred_thousand_prompts(model: lh.Model) -> None:
+    prompts = [str(i) for i in range(100_000)]
+    prompts[77] = [-1]
+    with lh.Context(model, n_seq_max=64, n_threads=1) as context:
+        out = lh.generate_parallel(context, prompts, max_tokens=1, ignore_eos=True)
+        some = [0, 1, 4_999, 99_999]
+        alone = [
+            lh.generate(context, prompts[i], max_tokens=1, ignore_eos=True).tokens
+            for i in some
+        ]
+    assert [result.index for result in out] == list(range(100_000))
+    assert [i for i, result in enumerate(out) if result.error] == [77]
+    assert [out[i].tokens for i in some] == alone
+
+
+def test_long_wrong_values_make_short_messages(context: lh.Context) -> None:
+    for prompt in (b"x" * 10_000_000, 10**5000):
+        with pytest.raises(TypeError, match=r"prompts\[0\] must be text") as caught:
+            lh.generate_parallel(context, [prompt])
+        assert len(str(caught.value)) < 200
+
+
+# ---- numbers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_seq_max", [0, 249, 256, 257, 2**31])
+def test_n_seq_max_out_of_range_is_named(model: lh.Model, n_seq_max: int) -> None:
+    message = f"n_seq_max must be between 1 and 248, not {n_seq_max}"
+    with pytest.raises(ValueError, match=message):
+        lh.Context(model, n_seq_max=n_seq_max)
+
+
+def test_the_largest_n_seq_max_works(model: lh.Model) -> None:
+    prompts = [f"{i} " + "shared by all of them, " * 4 + str(i) for i in range(300)]
+    settings = {"max_tokens": 3, "ignore_eos": True}
+    options = {"n_ctx": 512 * 256, "n_threads": 1, "deterministic": True}
+    with lh.Context(model, n_seq_max=248, **options) as context:
+        out = lh.generate_parallel(context, prompts, **settings)
+        assert context.plan.n_seq_max == 248
+    with lh.Context(model, n_seq_max=1, **options) as context:
+        for i in (0, 120, 299):
+            alone = lh.generate(context, prompts[i], **settings)
+            assert out[i].tokens == alone.tokens
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "shown"),
+    [(0, "0"), (-1, "-1"), (-EDGE, str(-EDGE)), (10**300, "one of more than 40 digits")],
+)
+def test_max_tokens_out_of_range_is_named(
+    context: lh.Context, max_tokens: int, shown: str
+) -> None:
+    message = f"^max_tokens must be at least 1, not {shown}$"
+    if max_tokens > 0:
+        message = f"^max_tokens must be .*, not {shown}$"
+    with pytest.raises(ValueError, match=message):
+        lh.generate(context, "a", max_tokens=max_tokens)
+    with pytest.raises(ValueError, match=message):
+        SamplingParams(max_tokens=max_tokens)
+
+
+def test_more_tokens_than_fit_are_an_error_of_the_prompt(context: lh.Context) -> None:
+    (result,) = lh.generate_parallel(context, ["a"], max_tokens=EDGE - 1)
+    assert f"max_tokens (2147483647) that is {EDGE + 1}, more than the 512" in (
+        result.error
+    )
+    with pytest.raises(ValueError, match=f"max_tokens must be at least 1, not {EDGE}"):
+        lh.generate(context, "a", max_tokens=EDGE)
+
+
+@pytest.mark.parametrize("seed", [0, 1, EDGE - 1, EDGE, 2 * EDGE - 2, 2 * EDGE - 1])
+def test_seeds_at_the_edges_are_reproducible(context: lh.Context, seed: int) -> None:
+    settings = {"temperature": 1.5, "max_tokens": 8, "ignore_eos": True}
+    first, second = (
+        lh.generate_parallel(context, ["a", "a"], seed=seed, **settings) for _ in range(2)
+    )
+    assert first.stats.seed == seed
+    assert [r.tokens for r in first] == [r.tokens for r in second]
+    assert first[0].tokens != first[1].tokens
+
+
+def test_negative_seeds_are_fresh_and_reported(context: lh.Context) -> None:
+    settings = {"temperature": 1.5, "max_tokens": 8, "ignore_eos": True}
+    for seed in (None, -1, -EDGE):
+        fresh = lh.generate_parallel(context, ["a"], seed=seed, **settings)
+        again = lh.generate_parallel(context, ["a"], seed=fresh.stats.seed, **settings)
+        assert fresh[0].tokens == again[0].tokens
+
+
+@pytest.mark.parametrize("seed", [2 * EDGE, -EDGE - 1])
+def test_seeds_out_of_range_are_named(context: lh.Context, seed: int) -> None:
+    message = f"seed must be between -2147483648 and 4294967295, not {seed}"
+    with pytest.raises(ValueError, match=message):
+        lh.generate(context, "a", seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "shown"),
+    [
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+        (-math.inf, "-inf"),
+        (1.7e308, r"1\.7e\+308"),
+        pytest.param(10**400, "inf", id="10^400"),
+    ],
+)
+def test_temperatures_that_are_none_are_named(
+    context: lh.Context, temperature: float, shown: str
+) -> None:
+    message = rf"temperature must be between -1e\+06 and 1e\+06, not {shown}"
+    with pytest.raises(ValueError, match=message):
+        lh.generate(context, "a", temperature=temperature)
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-45, 1e-40, 1e-38, 1e-30, 1e-6])
+@pytest.mark.parametrize("more", [{}, {"mirostat": 1}, {"mirostat": 2}, {"top_k": 0}])
+def test_next_to_no_temperature_is_greedy(
+    context: lh.Context, temperature: float, more: dict[str, int]
+) -> None:
+    cold = SamplingParams(temperature=temperature, ignore_eos=True, **more)
+    greedy = SamplingParams(ignore_eos=True)
+    out = lh.generate_parallel(
+        context, ["abc", "abc"], params=[cold, greedy], max_tokens=12
+    )
+    assert out[0].error is None
+    assert out[0].tokens == out[1].tokens
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 1e6},
+        {"temperature": 1, "top_k": -EDGE},
+        {"temperature": 1, "top_k": EDGE - 1, "top_p": 0.0, "min_p": 1.0},
+        {"temperature": 1, "typical_p": 0.0},
+        {"temperature": 1, "xtc_probability": 1.0, "xtc_threshold": 0.0},
+        {"temperature": 1, "mirostat": 1, "mirostat_tau": 0.0, "mirostat_eta": 1e6},
+        {"temperature": 1, "mirostat": 2, "mirostat_tau": 0.0, "mirostat_eta": 1e6},
+        {"temperature": 1, "mirostat": 1, "mirostat_tau": 1e6, "mirostat_eta": 0.0},
+        {"repeat_last_n": EDGE - 1, "penalty_repeat": 1e6},
+        {"repeat_last_n": -1, "penalty_freq": 1e6, "penalty_present": -1e6},
+        {"dry_multiplier": 1e6, "dry_base": 1e6, "dry_allowed_length": 0},
+        {"temperature": 1, "logit_bias": {5: 1e30, 6: 1e30, 7: -1e30}},
+        {"temperature": 1e-40, "logit_bias": {5: 1e30, 6: 1e30}},
+        {"temperature": 1, "top_n_sigma": 1e-30},
+    ],
+)
+def test_settings_at_their_edges_give_answers(
+    context: lh.Context, settings: dict[str, float]
+) -> None:
+    params = SamplingParams(ignore_eos=True, **settings)
+    (result,) = lh.generate_parallel(context, ["abc"], params=params, max_tokens=12)
+    assert result.error is None
+    assert result.n_generated_tokens == 12
+
+
+@pytest.mark.parametrize("bias", [[5], [(1, 2, 3)], ["ab"], [None], {5: "x"}, 5, "a"])
+def test_a_logit_bias_of_another_shape_is_named(bias: object) -> None:
+    with pytest.raises(TypeError, match="logit_bias"):
+        SamplingParams(logit_bias=bias)
+
+
+# ---- grammars -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grammar", "reason"),
+    [
+        ('root ::= root "a" | "b"', "left recursion"),
+        ("root ::= root", "left recursion"),
+        ("root ::= x\nx ::= root", "left recursion"),
+        ('root ::= ("")*', "left recursion"),
+        ("root ::= missing", "failed to parse"),
+        ('start ::= "a"', "'root'"),
+        ('root ::= "a"{1000000000}', "failed to parse"),
+        ('root ::= (("a"{1,2000}){1,2000}){1,2000}', "failed to parse"),
+        ("root ::= " + "(" * 100_000 + '"a"' + ")" * 100_000, "nest more than 256 deep"),
+        ("root ::= " + "(" * 100_000, "nest more than 256 deep"),
+        (
+            "root ::= r0\n"
+            + "".join(f"r{i} ::= r{i + 1}\n" for i in range(50_000))
+            + 'r50000 ::= "a"',
+            "more than 10000 rules",
+        ),
+    ],
+)
+def test_grammars_that_loop_or_explode_fail_alone(
+    context: lh.Context, grammar: str, reason: str
+) -> None:
+    params = [SamplingParams(grammar=grammar), SamplingParams()]
+    bad, good = lh.generate_parallel(context, ["a", "b"], params=params, max_tokens=3)
+    assert bad.error.startswith("grammar cannot be parsed: ")
+    assert reason in bad.error
+    assert good.error is None
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        ("root ::= " + "(" * 256 + '"ab"' + ")" * 256, "ab"),
+        ('root ::= "((((" [(()] # ((((' + "(" * 1000, None),
+        ('root ::= ("a" | "a" "a")*', None),
+        ('root ::= (("a"?)*)*', None),
+    ],
+)
+def test_odd_grammars_that_are_none_of_these_work(
+    context: lh.Context, grammar: str, text: str | None
+) -> None:
+    params = SamplingParams(grammar=grammar)
+    result = lh.generate(context, "a", params=params, max_tokens=12)
+    assert text is None or result.text == text
+    assert set(result.text) <= set("ab()")
+
+
+@pytest.mark.parametrize("name", ["grammar", "dry_breakers"])
+def test_a_nul_that_would_cut_a_text_is_named(name: str) -> None:
+    value = "root ::= \0" if name == "grammar" else ["a", "b\0"]
+    with pytest.raises(ValueError, match=rf"{name}.* must not contain a NUL"):
+        SamplingParams(**{name: value})
+
+
+# ---- stop texts -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stop", "text"),
+    [
+        (["cd", "bcd"], "a"),  # the one that starts first
+        (["bcd", "cd"], "a"),
+        (["abcdef", "c"], "ab"),
+        (["\u00e9"], "abcdef"),
+        (["\U0001f600"], "abcdef\u00e9"),
+        (["\u00e9\U0001f600"], "abcdef"),
+        (["f\u00e9"], "abcde"),
+        (["a"], ""),
+        (["abcdef\u00e9\U0001f600z"], ""),
+        (["x" * 10_000_000, "e"], "abcd"),
+        ([f"q{i}" for i in range(1023)] + ["de"], "abc"),
+        ("", None),
+        (["a", ""], None),
+        (["\ud83d"], None),
+        (["a"] * 1025, None),
+    ],
+)
+def test_stop_texts(context: lh.Context, stop: str | list[str], text: str | None) -> None:
+    settings = {"params": forced("abcdef\u00e9\U0001f600z"), "max_tokens": 20}
+    if text is None:
+        with pytest.raises(ValueError, match=r"stop(\[\d\])? (must|is not)"):
+            lh.generate(context, "a", stop=stop, **settings)
+        return
+    result = lh.generate(context, "a", stop=stop, **settings)
+    assert (result.text, result.finish_reason) == (text, "stop")
+
+
+def test_a_limit_that_cuts_a_character_leaves_it_out(context: lh.Context) -> None:
+    params = forced("a\U0001f600b")
+    texts = [
+        lh.generate(context, "a", params=params, max_tokens=n).text for n in range(1, 7)
+    ]
+    assert texts == ["a", "a", "a", "a", "a\U0001f600", "a\U0001f600b"]
+
+
+# ---- a model that computes no numbers -------------------------------------------------
+
+
+def test_what_a_broken_token_leaves_does_not_reach_others(tmp_path: Path) -> None:
+    """Its keys and values are NaN; the cells they were in are used again.
+
+    Flash attention leaves out what is masked. Without it zero times NaN is NaN.
+    """
+    path = tiny_models.write(tmp_path / "broken.gguf", "llama", broken_token=N_PREFIX + 7)
+    script = f"""
+import llamaherd as lh
+for options in ({{}}, {{"kv_layout": "unified", "n_ctx": 512}}):
+    with lh.Context(lh.Model({str(path)!r}), n_seq_max=2, n_threads=1, **options) as c:
+        prompts = ["good", "bad \\a bad", "bad \\a", "fine", "also", "a longer one, fine"]
+        out = lh.generate_parallel(c, prompts, max_tokens=4, ignore_eos=True)
+        print(*(result.finish_reason for result in out))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["length error error length length length"] * 2
