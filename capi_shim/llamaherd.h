@@ -386,7 +386,8 @@ typedef struct lh_run_result {
  * a step in which a request was held, finished or failed, with their ids in `events`
  * (int64[capacity], capacity >= number of requests), when a limit is reached, or when
  * nothing is left to do. LH_DECODE_ERROR: the batch was refused, the cells it left are
- * removed, every client is as it was before the step. LH_ABORTED: see lh_engine_abort. */
+ * removed, every client is as it was before the step; also when it was aborted though
+ * nobody asked for that. LH_ABORTED: see lh_engine_abort. */
 LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
                              int64_t* events, int32_t capacity, lh_run_result* result,
                              lh_error* error);

@@ -84,8 +84,9 @@ def _tokens_or_problem(
         n_least = len(prompt) // model.longest_token
         if n_least > model.n_ctx_train:
             return array("i"), (
-                f"the prompt has {len(prompt)} characters, {n_least} tokens at least, more "
-                f"than the {model.n_ctx_train} that the model was trained for: shorten it"
+                f"the prompt has {len(prompt)} characters, {n_least} tokens at least, "
+                f"more than the {model.n_ctx_train} that the model was trained for: "
+                "shorten it"
             )
     try:
         return prompt_tokens(model, name, prompt, parse_special), ""

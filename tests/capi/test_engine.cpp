@@ -271,6 +271,22 @@ TEST_CASE("abort ends a run inside a decode; afterwards it goes on where it was"
   CHECK(f.text(1) == fake::answer(kHello, 10));
 }
 
+TEST_CASE("an abort that nobody asked for is a failed decode") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 10));
+  fake::settings().fault = [](int64_t, const std::vector<int32_t>&) {
+    return fake::Fault::kAbort;
+  };
+  const toy::Ran ran = toy::run(f.engine);
+  CHECK(ran.status == LH_DECODE_ERROR);
+  CHECK(ran.result.decode_code == 2);
+  CHECK(ran.message.find("nobody asked") != std::string::npos);
+  fake::settings().fault = nullptr;
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 10));
+}
+
 TEST_CASE("a time limit gives control back after a step") {
   Fixture f;
   fake::settings().eos_share = 0;

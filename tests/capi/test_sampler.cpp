@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "grammar_check.hpp"
 #include "guard.hpp"
 #include "sampler.hpp"
 #include "toy.hpp"
@@ -194,6 +195,22 @@ TEST_CASE("logits that are no numbers are an error, a mask without a way out end
     CHECK(sampler.sample(std::vector<float>(only_eos).data(), scratch) ==
           lh::Sampler::kNothingLeft);
   }
+}
+
+TEST_CASE("a grammar that would overflow the parser's stack is refused") {
+  const auto nested = [](size_t n) {
+    return "root ::= " + std::string(n, '(') + "\"a\"" + std::string(n, ')');
+  };
+  CHECK_NOTHROW(lh::check_grammar(nested(256)));
+  CHECK_THROWS_AS(lh::check_grammar(nested(257)), lh::Error);
+  const std::string parentheses(1000, '(');
+  CHECK_NOTHROW(lh::check_grammar("root ::= \"" + parentheses + "\\\"((\""));
+  CHECK_NOTHROW(lh::check_grammar("root ::= [" + parentheses + "\\]((]"));
+  CHECK_NOTHROW(lh::check_grammar("root ::= \"a\" # " + parentheses));
+  CHECK_NOTHROW(lh::check_grammar("root ::= \"" + parentheses));
+  std::string rules;
+  for (int i = 0; i <= 10'000; ++i) rules += "r ::= r\n";
+  CHECK_THROWS_AS(lh::check_grammar(rules), lh::Error);
 }
 
 TEST_CASE("settings out of range are named") {

@@ -11,6 +11,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,8 +132,6 @@ class Faults:
 
 
 def _headers() -> Path:
-    from importlib.metadata import distribution
-
     for file in distribution("llama-cpp-python").files or ():
         if file.name == "llama.h":
             return Path(str(file.locate())).parent

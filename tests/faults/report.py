@@ -39,19 +39,19 @@ def outcome(name: str, tally: dict[str, Any]) -> str:
 
 def soak(report: dict[str, Any]) -> str:
     growth = report["memory_last_bytes"] / report["memory_first_bytes"] - 1
-    return "\n".join(
-        [
-            "| | second tenth | last tenth |",
-            "|---|---|---|",
-            f"| resident memory, MB | {report['memory_first_bytes'] / 1e6:.1f} | "
-            f"{report['memory_last_bytes'] / 1e6:.1f} ({growth:+.1%}) |",
-            f"| tokens per step | {report['tokens_per_step_first']:.3f} | "
-            f"{report['tokens_per_step_last']:.3f} |",
-            "",
-            f"{report['calls']} calls with {report['prompts']} prompts, a fault struck "
-            f"{report['struck']} of the calls, {report['failed']} prompts failed by it.",
-        ]
+    first, last = (report[f"memory_{which}_bytes"] / 1e6 for which in ("first", "last"))
+    steps = [report[f"tokens_per_step_{which}"] for which in ("first", "last")]
+    summary = (
+        f"{report['calls']} calls with {report['prompts']} prompts; a fault struck "
+        f"{report['struck']} of the calls, and {report['failed']} prompts failed by it."
     )
+    return f"""\
+| | second tenth | last tenth |
+|---|---|---|
+| resident memory, MB | {first:.1f} | {last:.1f} ({growth:+.1%}) |
+| tokens per step | {steps[0]:.3f} | {steps[1]:.3f} |
+
+{summary}"""
 
 
 def replaced(page: str, name: str, text: str) -> str:

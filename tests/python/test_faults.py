@@ -9,9 +9,12 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 FOLDER = Path(__file__).parent.parent / "faults"
 N_CASES = 75  # of each kind of fault

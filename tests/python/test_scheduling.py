@@ -15,6 +15,7 @@ from llamaherd import GenerationError, SamplingParams
 from llamaherd.call import Call
 from llamaherd.client import Kept, Request
 from llamaherd.engine import Finish, Output, RunOutcome, Status
+from llamaherd.errors import NativeError
 from llamaherd.plan import MAX_HOLD, Plan
 
 if TYPE_CHECKING:
@@ -440,3 +441,36 @@ def test_ten_thousand_prompts_are_scheduled_in_about_a_second() -> None:
     assert len(results) == 10_000
     assert engine.n_submitted == 10_100
     assert elapsed_s < 3  # about 0.5 on a quiet machine
+
+
+def test_what_the_engine_itself_fails_with_fails_what_has_not_ended() -> None:
+    class Failing(FakeEngine):
+        def run(self, *args: object, **kwargs: object) -> RunOutcome:
+            if self.numbers["n_batches"] > 60:
+                raise NativeError("out of memory", 9)
+            return super().run(*args, **kwargs)
+
+    requests = [request([i + 1], 1 if i < 4 else 50) for i in range(12)]
+    sizes = plan()
+    kept: Kept = {}
+    out, engine = run(requests, sizes, Failing(4096, sizes.n_sequences), kept=kept)
+    assert [result.index for result in out] == list(range(12))
+    failed = [r for r in out if r.error == "the engine failed: out of memory"]
+    finished = [r for r in out if r.error is None]
+    assert len(failed) > 0
+    assert len(finished) > 0
+    assert len(failed) + len(finished) == 12
+    assert all(r.text == text_of(answer(requests[r.index])[0]) for r in finished)
+    assert not engine.slots
+
+
+def test_a_request_that_the_engine_cannot_take_fails_alone() -> None:
+    class Failing(FakeEngine):
+        def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+            if id_ == 1:
+                raise NativeError("out of memory", 9)
+            super().submit(id_, request, fork_from)
+
+    requests = [request([i + 1]) for i in range(5)]
+    out, _ = run(requests, engine=Failing(4096, plan().n_sequences))
+    assert out.errors == [None, "out of memory", None, None, None]
