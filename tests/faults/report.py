@@ -32,6 +32,8 @@ def outcome(name: str, tally: dict[str, Any]) -> str:
         return "every prompt is answered as it is alone"
     if not tally["struck"]:
         raise ValueError(f"{name} never struck")
+    if "one prompt" in name:
+        return "that prompt fails with the reason; no other prompt does"
     return (
         "every prompt has its answer or the reason why it has none; the next call works"
     )
