@@ -86,7 +86,8 @@ TEST_CASE("every prompt has one result and the engine is empty, whatever happens
     lh_engine engine(*model, params);
     lh::HerdSettings settings{toy::greedy(), max_tokens, n_slots, n_hold, n_ctx_seq};
     const auto prompts = s.prompts();
-    lh::Herd herd(engine, prompts, lh::herd_prefixes(prompts, settings.max_tokens), settings);
+    lh::Herd herd(engine, prompts, lh::herd_prefixes(prompts, settings.max_tokens),
+                  settings);
     REQUIRE(herd.run());
     REQUIRE(herd.results().size() == prompts.size());
     for (size_t i = 0; i < prompts.size(); ++i) {
