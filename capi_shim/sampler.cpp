@@ -236,7 +236,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
 void Sampler::add_chain(llama_sampler* sampler) {
   SamplerPtr made = checked(sampler);
   llama_sampler_chain_add(chain_.get(), made.get());
-  made.release();  // the chain's from now on
+  [[maybe_unused]] const auto* theirs = made.release();  // the chain's from now on
 }
 
 void Sampler::see(int32_t token) {
