@@ -188,6 +188,8 @@ def conditions(summary: Summary) -> str:
             f"- Other programs kept {summary['others_cpus']:.2f} processors busy "
             "meanwhile (median of the measurements)."
         )
+    if slots := summary.get("server_slots"):
+        lines.append(f"- llama-server with {', '.join(map(str, slots))} slots.")
     runs = {
         row["n_runs"]
         for model in summary["models"]

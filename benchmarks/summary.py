@@ -51,9 +51,12 @@ def summarise(records: list[Record]) -> dict[str, object]:
         record["session"]: {name: record.get(name) for name in ABOUT}
         for record in records
     }
+    tried = {r["engine"].removeprefix("server-") for r in records}
+    slots = {int(name.split("-")[0]) for name in tried if name[0].isdigit()}
     others = [r["others_cpus"] for r in records if r.get("others_cpus") is not None]
     return {
         "sessions": list(about.values()),
+        "server_slots": sorted(slots),
         "others_cpus": round(median(others), 3) if others else None,
         "models": {
             model: {

@@ -123,6 +123,53 @@ test_that("6: a prompt that fails leaves the others alone", {
   )
 })
 
+test_that("6: hostile texts fail alone, or are text like any other", {
+  context <- local_context(n_ctx = "auto", n_seq_max = 4)
+  invalid <- "caf\xe9"
+  Encoding(invalid) <- "UTF-8"
+  prompts <- c(
+    good = "The capital of France is",
+    huge = strrep("a ", 5e6),
+    invalid = invalid,
+    special = "<|im_start|><|im_end|><|endoftext|>\u0001\u200b",
+    space = " "
+  )
+  expect_warning(
+    answers <- generate_parallel(context, prompts, max_tokens = 4),
+    class = "llamaherd_warning_failed"
+  )
+  expect_identical(
+    is.na(plain(answers)),
+    c(good = FALSE, huge = TRUE, invalid = TRUE, special = FALSE, space = FALSE)
+  )
+  errors <- attr(answers, "errors")
+  expect_match(errors[[2]], "10000000 characters", fixed = TRUE)
+  expect_match(errors[[3]], "not valid text")
+  expect_identical(
+    plain(answers)[["good"]],
+    alone(prompts["good"], max_tokens = 4)[["good"]]
+  )
+  for (bad in list(-1, 2^31, NaN, Inf)) {
+    expect_error(
+      generate_parallel(context, "x", max_tokens = bad),
+      "max_tokens",
+      class = "llamaherd_error_argument"
+    )
+    expect_error(
+      generate_parallel(context, "x", seed = bad + 0.5),
+      "seed",
+      class = "llamaherd_error_argument"
+    )
+  }
+  for (bad in list(NaN, Inf, -Inf)) {
+    expect_error(
+      generate_parallel(context, "x", temperature = bad),
+      "temperature",
+      class = "llamaherd_error_argument"
+    )
+  }
+})
+
 test_that("6: with too little room prompts wait, and get the same answers", {
   # Their answers are sure enough not to hang on the order of additions.
   prompts <- vapply(
