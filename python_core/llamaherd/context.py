@@ -219,8 +219,7 @@ class Context:
             raise ContextError(
                 f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
                 f"takes {plan.memory_bytes / 1e9:.1f} GB, {available / 1e9:.1f} are "
-                "available: "
-                "lower n_ctx (or n_seq_max, for kv_layout='per_sequence')"
+                "available: lower n_ctx (or n_seq_max, for kv_layout='per_sequence')"
             )
         params = replace(
             self._params,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_engine import FakeEngine
+from journalled import SIZES
 from llamaherd import ContextClosedError, Interrupted, Progress
 from llamaherd.call import Call
 from llamaherd.client import Kept, Request
 from llamaherd.generate import _wait
 from llamaherd.job import Job
-from llamaherd.plan import Plan
 from llamaherd.progress import reporter
 from llamaherd.turns import Turns
 
@@ -20,16 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.engine import RunOutcome
-
-SIZES = Plan(
-    n_ctx=4096,
-    n_seq_max=4,
-    n_hold=8,
-    kv_layout="unified",
-    n_ctx_seq=4096,
-    capacity=4096,
-    memory_bytes=0,
-)
+    from llamaherd.plan import Plan
 
 
 class SlowEngine(FakeEngine):
