@@ -13,6 +13,10 @@ namespace {
 
 bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
+bool has_recurrent_states(const lh_model& model) {
+  return llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get());
+}
+
 // What makes logits the same whatever shape a batch has: see docs/decisions/0012.
 void check_deterministic(const lh_model& model, const lh_engine_params& p) {
   lh::require(p.kv_unified == 0, "deterministic needs kv_unified 0");
@@ -27,7 +31,7 @@ void check_deterministic(const lh_model& model, const lh_engine_params& p) {
   };
   lh::require(!is_float(p.type_k) || !is_float(p.type_v),
               "deterministic needs another type_k or type_v than f16 and f32");
-  if (llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get())) {
+  if (has_recurrent_states(model)) {
     throw Error(
         LH_CONTEXT_ERROR,
         "deterministic is not to be had with a recurrent model, whose state cannot "
@@ -104,6 +108,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       abort_flag_(abort_flag == nullptr ? &own_abort_flag_ : abort_flag),
       ctx_(make_context(model, params, this)),
       kv_unified_(params.kv_unified != 0),
+      is_recurrent_(has_recurrent_states(model)),
       deterministic_(params.deterministic != 0),
       n_seq_max_(params.n_seq_max),
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
@@ -248,6 +253,7 @@ int32_t lh_engine::acquire_sequence(bool is_prefix) {
 }
 
 void lh_engine::fork(Client& child, Client& prefix) {
+  if (positions_.get(prefix.seq_id) == 0) return;  // its state was lost
   // The whole sequence: libllama asserts on a partial copy between streams.
   llama_memory_seq_cp(llama_get_memory(ctx_.get()), prefix.seq_id, child.seq_id, -1, -1);
   child.n_reused = static_cast<int32_t>(prefix.tokens.size());

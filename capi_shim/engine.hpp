@@ -86,6 +86,7 @@ struct lh_engine {
   void verify_positions(std::vector<int64_t>& events);
   lh_status decode_batch(lh_run_result& result, std::string& message);
   void rewind_batch();
+  void lose_states();
   void after_decode(double seconds, std::vector<int64_t>& events);
   void sample_client(lh::Client& client, int32_t i_logits);
   void hold(lh::Client& prefix);
@@ -96,6 +97,7 @@ struct lh_engine {
   std::atomic<bool>* abort_flag_;
   ContextPtr ctx_;
   bool kv_unified_;
+  bool is_recurrent_;  // some of its layers are, at least
   bool deterministic_;
   int32_t n_seq_max_;
 

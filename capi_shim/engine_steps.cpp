@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <new>
 #include <string>
 
 #include "engine.hpp"
@@ -14,7 +15,12 @@ using lh::Error;
 
 namespace {
 
+constexpr int32_t kNoMemory = -2;
 constexpr int32_t kThrew = -100;  // decode_code when llama_decode threw
+
+// From so many tokens of a prompt on ggml computes attention another way, which rounds
+// differently (docs/decisions/0012): such a part stays whole.
+constexpr int32_t kTile = 64;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -60,12 +66,18 @@ std::vector<Client*> lh_engine::select(const lh_run_params& params) {
 }
 
 // Decoding clients first, one token each; prompts share what room is left, oldest first.
+// libllama computes streams together only as far as the shortest part goes, so prompts of
+// different lengths would get their logits in many small computations. Their last tokens
+// wait for the next batch, which computes them in one with those of the answers.
 void lh_engine::choose_parts(const std::vector<Client*>& clients) {
   int32_t room = batch_.capacity();
+  const bool last_waits = !kv_unified_ && clients.size() > 1;
   for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
     for (Client* client : clients) {
-      const int32_t n = std::min(room, n_pending(*client));
+      int32_t n = std::min(room, n_pending(*client));
       if (client->state != state || n <= 0) continue;
+      const bool completes = n == n_pending(*client) && !client->is_prefix();
+      if (last_waits && completes && n > 1 && n < kTile) --n;
       parts_.push_back({client, n, -1});
       room -= n;
     }
@@ -175,8 +187,13 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   const lh::LogMark mark;
   int32_t code = kThrew;
   std::string reason;
+  bool out_of_memory = false;
   try {
     code = llama_decode(ctx_.get(), batch_.get());
+    out_of_memory = code == kNoMemory;
+  } catch (const std::bad_alloc& e) {
+    reason = e.what();
+    out_of_memory = true;
   } catch (const std::exception& e) {
     reason = e.what();
   } catch (...) {
@@ -184,8 +201,10 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   }
   remove_fillers();
   if (code == 0) return LH_OK;
-  rewind_batch();
-  if (abort_flag_->load()) return LH_ABORTED;
+  const bool is_aborted = abort_flag_->load();
+  const bool is_halfway = is_aborted || out_of_memory;
+  is_recurrent_&& is_halfway ? lose_states() : rewind_batch();
+  if (is_aborted) return LH_ABORTED;
   ++stats_.n_failed_decodes;
   result.decode_code = code;
   if (reason.empty()) reason = mark.first_problem();
@@ -213,6 +232,24 @@ void lh_engine::rewind_batch() {
     client.shared_cells.reset();
     client.state = LH_STATE_PREFILL;
   }
+}
+
+// libllama writes down what becomes of recurrent states, those of other sequences
+// included, before it computes it. If it was stopped in between, nothing of that can be
+// trusted: all clients start over, and a held prefix has nothing left to be forked.
+void lh_engine::lose_states() {
+  llama_memory_clear(llama_get_memory(ctx_.get()), false);
+  for (auto& [id, client] : clients_) {
+    if (client.seq_id < 0) continue;
+    positions_.clear(client.seq_id);
+    n_cells_used_ -= client.n_own_cells;
+    client.n_own_cells = 0;
+    client.shared_cells.reset();
+    client.verified = false;
+    if (client.is_active()) client.state = LH_STATE_PREFILL;
+  }
+  copies_pending_ = false;
+  ++stats_.n_lost;
 }
 
 lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& events,

@@ -442,6 +442,7 @@ typedef struct lh_stats {
   int64_t n_generated; /* tokens sampled and kept */
   int64_t n_batches;   /* llama_decode calls that succeeded */
   int64_t n_failed_decodes;
+  int64_t n_lost; /* times a decode that stopped halfway cost all recurrent states */
   int64_t n_pauses;
   int64_t n_cells_max; /* KV high-water mark, cells */
   int64_t n_clients;   /* sum over batches of clients in the batch */

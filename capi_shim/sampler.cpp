@@ -16,6 +16,7 @@ namespace {
 // Nothing but the most likely token is drawn long before.
 constexpr float kLeastTemperature = 1e-6F;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr int32_t kBlock = 512;  // logits whose largest is taken at once
 
 void require_number(const char* name, float value, float low, float high) {
   if (std::isfinite(value) && value >= low && value <= high) return;
@@ -62,6 +63,32 @@ void check(const lh_model& model, const lh_sampling_params& p) {
   }
 }
 
+// The largest of n logits; NaN if any is. In lanes, which compilers turn into vector
+// instructions; a plain loop they do not.
+float max_of(const float* logits, int32_t n) {
+  constexpr int32_t kLanes = 32;
+  std::array<float, kLanes> most;
+  most.fill(kMinusInfinity);
+  std::array<uint32_t, kLanes> is_nan{};
+  int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      const auto j = static_cast<size_t>(lane);
+      const float x = logits[i + lane];
+      most[j] = x > most[j] ? x : most[j];
+      is_nan[j] |= static_cast<uint32_t>(x != x);
+    }
+  }
+  float highest = *std::max_element(most.begin(), most.end());
+  bool any_nan =
+      std::any_of(is_nan.begin(), is_nan.end(), [](uint32_t x) { return x != 0; });
+  for (; i < n; ++i) {
+    highest = std::max(highest, logits[i]);
+    any_nan = any_nan || std::isnan(logits[i]);
+  }
+  return any_nan ? std::numeric_limits<float>::quiet_NaN() : highest;
+}
+
 bool has_penalty(const lh_sampling_params& p) {
   return p.repeat_last_n != 0 && (p.penalty_repeat != 1.0F || p.penalty_freq != 0.0F ||
                                   p.penalty_present != 0.0F);
@@ -78,34 +105,42 @@ SamplerPtr clone(const SamplerPtr& sampler) {
 
 }  // namespace
 
-// In lanes, which compilers turn into vector instructions; a plain loop with an index
-// they do not.
 int32_t argmax(const float* logits, int32_t n) {
-  constexpr int32_t kLanes = 16;
-  std::array<float, kLanes> most;
-  most.fill(kMinusInfinity);
-  std::array<uint32_t, kLanes> is_nan{};
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int32_t lane = 0; lane < kLanes; ++lane) {
-      const auto j = static_cast<size_t>(lane);
-      const float x = logits[i + lane];
-      most[j] = x > most[j] ? x : most[j];
-      is_nan[j] |= static_cast<uint32_t>(x != x);
+  int32_t block = 0;  // the first one with the largest logit
+  float highest = kMinusInfinity;
+  for (int32_t i = 0; i < n && !std::isnan(highest); i += kBlock) {
+    const float most = max_of(logits + i, std::min(kBlock, n - i));
+    if (most <= highest) continue;
+    highest = most;
+    block = i;
+  }
+  const auto is_best = [&](float x) {
+    return std::isnan(highest) ? std::isnan(x) : x == highest;
+  };
+  return static_cast<int32_t>(std::find_if(logits + block, logits + n, is_best) - logits);
+}
+
+void take_top_k(const float* logits, int32_t n, int32_t k,
+                std::vector<llama_token_data>& taken) {
+  const auto larger = [](const llama_token_data& a, const llama_token_data& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+  };
+  taken.clear();
+  for (int32_t i = 0; i < k; ++i) taken.push_back({i, logits[i], 0.0F});
+  // The root of the heap is the smallest that is kept, so that nearly every block of
+  // logits costs one comparison.
+  std::make_heap(taken.begin(), taken.end(), larger);
+  for (int32_t block = k; block < n; block += kBlock) {
+    const int32_t end = std::min(n, block + kBlock);
+    if (max_of(logits + block, end - block) <= taken.front().logit) continue;
+    for (int32_t i = block; i < end; ++i) {
+      if (logits[i] <= taken.front().logit) continue;
+      std::pop_heap(taken.begin(), taken.end(), larger);
+      taken.back() = {i, logits[i], 0.0F};
+      std::push_heap(taken.begin(), taken.end(), larger);
     }
   }
-  float highest = kMinusInfinity;
-  bool any_nan = false;
-  for (size_t j = 0; j < kLanes; ++j) {
-    highest = std::max(highest, most[j]);
-    any_nan = any_nan || is_nan[j] != 0;
-  }
-  for (; i < n; ++i) {
-    highest = logits[i] > highest ? logits[i] : highest;
-    any_nan = any_nan || std::isnan(logits[i]);
-  }
-  const auto is_best = [&](float x) { return any_nan ? std::isnan(x) : x == highest; };
-  return static_cast<int32_t>(std::find_if(logits, logits + n, is_best) - logits);
+  std::sort_heap(taken.begin(), taken.end(), larger);
 }
 
 // ---- SamplerCache -----------------------------------------------------------------
@@ -172,12 +207,15 @@ void Penalties::accept(int32_t token) {
   recent_.pop_front();
 }
 
-void Penalties::apply(float* logits) const {
+float Penalties::apply(float* logits) const {
+  float highest = kMinusInfinity;
   for (const auto& [token, count] : counts_) {
     float& logit = logits[token];
     logit = logit <= 0.0F ? logit * repeat_ : logit / repeat_;
     logit -= static_cast<float>(count) * frequency_ + presence_;
+    highest = std::max(highest, logit);
   }
+  return highest;
 }
 
 // ---- Sampler ----------------------------------------------------------------------
@@ -252,26 +290,6 @@ void Sampler::fill(const float* logits, std::vector<llama_token_data>& scratch) 
   for (int32_t i = 0; i < n; ++i) scratch[static_cast<size_t>(i)] = {i, logits[i], 0.0F};
 }
 
-// The k largest logits, largest first: one pass with a heap whose root is the smallest
-// kept, so that nearly every token costs one comparison.
-void Sampler::fill_top_k(const float* logits,
-                         std::vector<llama_token_data>& scratch) const {
-  const auto larger = [](const llama_token_data& a, const llama_token_data& b) {
-    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-  };
-  const int32_t n = model_->n_vocab();
-  scratch.clear();
-  for (int32_t i = 0; i < top_k_first_; ++i) scratch.push_back({i, logits[i], 0.0F});
-  std::make_heap(scratch.begin(), scratch.end(), larger);
-  for (int32_t i = top_k_first_; i < n; ++i) {
-    if (logits[i] <= scratch.front().logit) continue;
-    std::pop_heap(scratch.begin(), scratch.end(), larger);
-    scratch.back() = {i, logits[i], 0.0F};
-    std::push_heap(scratch.begin(), scratch.end(), larger);
-  }
-  std::sort_heap(scratch.begin(), scratch.end(), larger);
-}
-
 int32_t Sampler::pick(const float* logits, bool with_grammar,
                       std::vector<llama_token_data>& scratch) {
   if (greedy_ && !with_grammar && !dry_) {
@@ -280,7 +298,7 @@ int32_t Sampler::pick(const float* logits, bool with_grammar,
   }
   const bool top_k = top_k_first_ > 0 && !with_grammar;
   if (top_k) {
-    fill_top_k(logits, scratch);
+    take_top_k(logits, model_->n_vocab(), top_k_first_, scratch);
   } else {
     fill(logits, scratch);
   }
@@ -328,15 +346,17 @@ bool Sampler::grammar_allows(int32_t token) {
   return single.logit != kMinusInfinity;
 }
 
-bool Sampler::adjust(float* logits) const {
+float Sampler::adjust(float* logits) const {
   if (ignore_eos_) {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
   }
   for (const int32_t token : model_->suppressed_tokens()) logits[token] = kMinusInfinity;
-  for (const auto& [token, value] : bias_) logits[token] += value;
-  penalties_.apply(logits);
-  return ignore_eos_ || !model_->suppressed_tokens().empty() || !bias_.empty() ||
-         penalties_.enabled();
+  float highest = kMinusInfinity;
+  for (const auto& [token, value] : bias_) {
+    logits[token] += value;
+    highest = std::max(highest, logits[token]);
+  }
+  return std::max(highest, penalties_.apply(logits));
 }
 
 int32_t Sampler::sample(float* logits, std::vector<llama_token_data>& scratch) {
@@ -344,12 +364,12 @@ int32_t Sampler::sample(float* logits, std::vector<llama_token_data>& scratch) {
   if (!std::isfinite(logits[best])) {
     throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
   }
-  const bool is_changed = adjust(logits);
-  if (greedy_ && !is_changed && !dry_ && !grammar_) return best;
+  const float highest_changed = adjust(logits);
+  const bool is_best = greedy_ && !dry_ && !grammar_ && logits[best] > highest_changed;
 
   // Drawing first and asking the grammar about that one token is much cheaper than
   // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
-  int32_t token = pick(logits, false, scratch);
+  int32_t token = is_best ? best : pick(logits, false, scratch);
   if (grammar_ && (token == kNothingLeft || !grammar_allows(token))) {
     token = pick(logits, true, scratch);
   }

@@ -42,7 +42,8 @@ class Penalties {
   explicit Penalties(const lh_sampling_params& params);
   bool enabled() const { return window_ != 0; }
   void accept(int32_t token);
-  void apply(float* logits) const;
+  // Returns the largest of the logits that it changed, -Inf if it changed none.
+  float apply(float* logits) const;
 
  private:
   int32_t window_ = 0;  // tokens; -1: all
@@ -72,13 +73,13 @@ class Sampler {
 
  private:
   void add_chain(llama_sampler* sampler);
-  // Applies bias, masks and penalties; whether there were any.
-  bool adjust(float* logits) const;
+  // Applies bias, masks and penalties. Returns what the largest logit that they changed
+  // is at most, -Inf if they changed none.
+  float adjust(float* logits) const;
   int32_t pick(const float* logits, bool with_grammar,
                std::vector<llama_token_data>& scratch);
   bool grammar_allows(int32_t token);
   void fill(const float* logits, std::vector<llama_token_data>& scratch) const;
-  void fill_top_k(const float* logits, std::vector<llama_token_data>& scratch) const;
 
   const lh_model* model_;
   uint32_t seed_;
@@ -94,5 +95,9 @@ class Sampler {
 
 // Index of the largest logit, the first of equals; NaN counts as the largest.
 int32_t argmax(const float* logits, int32_t n);
+
+// The k largest of n logits, none of them NaN, largest first and the first of equals.
+void take_top_k(const float* logits, int32_t n, int32_t k,
+                std::vector<llama_token_data>& taken);
 
 }  // namespace lh

@@ -52,7 +52,7 @@ class Context:
             them, and how many run at once follows from what fits. "auto": what the
             prompts need, within half of the memory that is available.
         n_seq_max: Prompts that may run at once, at most 248; sequences for shared
-            prefixes come on top. "auto": up to 32.
+            prefixes come on top. "auto": up to 40.
         n_threads: Threads for generation; None: the physical cores.
         n_batch: Most tokens in one llama_decode; None: 512.
         kv_layout: "per_sequence" gives each sequence the cells that the longest prompt

@@ -77,6 +77,7 @@ class Counts:
     """Counts since the engine was made: `lh_stats`. Calls take differences.
 
     Attributes:
+        n_lost: Times that all recurrent states were lost, those of held prefixes too.
         n_cells_max: High-water mark since `restart_high_water`.
         n_clients: Sum over batches of the clients in the batch.
     """
@@ -87,6 +88,7 @@ class Counts:
     n_generated: int = 0
     n_batches: int = 0
     n_failed_decodes: int = 0
+    n_lost: int = 0
     n_pauses: int = 0
     n_cells_max: int = 0
     n_clients: int = 0

@@ -15,8 +15,9 @@ MAX_SEQUENCES = 256  # of libllama
 MAX_HOLD = 8  # sequences that are kept for shared prefixes
 MAX_DEPTH = 4  # of nested prefixes: half, so that others can be computed meanwhile
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
-AUTO_SLOTS = 32  # more gain nothing on a processor
+AUTO_SLOTS = 40  # at most; more gain little on a processor
 UNIFORM_ROWS = 8  # a deterministic context computes so many sequences together
+_ROWS = 4  # ggml computes so many rows of a batch together: docs/decisions/0020
 _BLOCK = 256  # libllama rounds up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
 _MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
@@ -118,7 +119,7 @@ def make_plan(
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         memory_bytes: Memory that is available.
     """
-    most = sizes.n_seq_max or min(AUTO_SLOTS, n_batch - MAX_HOLD)
+    most = sizes.n_seq_max or min(_even_slots(len(needs)), n_batch - MAX_HOLD)
     n_bytes = int(memory_bytes * _MEMORY_SHARE)
     n_states = MAX_SEQUENCES
     if bytes_per_sequence:  # as many as take half of it at most
@@ -163,6 +164,13 @@ def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
     own = sum(needs) - n_shared * len(needs)
     pools = not sizes.deterministic and own <= _POOLED_SHARE * n_shared * len(needs)
     return "unified" if pools and n_shared > 0 else "per_sequence"
+
+
+def _even_slots(n_prompts: int) -> int:
+    """How many run at once, so that no few of them are left for a last round."""
+    n_rounds = max(1, -(-n_prompts // AUTO_SLOTS))
+    n_each = -(-n_prompts // n_rounds)
+    return -(-n_each // _ROWS) * _ROWS
 
 
 def _rounded_up(n: int) -> int:

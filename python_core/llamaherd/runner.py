@@ -59,7 +59,7 @@ class Runner:
         # What the engine knows.
         self._live = {c.id: c for c in clients if c.state is State.HELD}
         self._live |= {c.id: c for c in self._kept.values()}
-        self._n_generated_before = engine.counts().n_generated
+        self._before = engine.counts()
         self.n_generated = 0
         self.n_fallbacks = 0
 
@@ -87,6 +87,9 @@ class Runner:
             if not is_alive and not actions:
                 raise RuntimeError("clients are left that neither run nor may start")
         self._cancel_rest()
+        if self._engine.counts().n_lost > self._before.n_lost:
+            self._start_afresh()  # nothing is left of the prefixes
+            return
         kept_ids = {prefix.id for prefix in self._kept.values()}
         for id_ in self._live.keys() - kept_ids:
             self._engine.release(id_)
@@ -103,7 +106,7 @@ class Runner:
         if self._watch is not None:
             for id_ in self._live.keys() - outcome.events:
                 self._watch(id_, self._engine.get(id_))
-        self.n_generated = self._engine.counts().n_generated - self._n_generated_before
+        self.n_generated = self._engine.counts().n_generated - self._before.n_generated
         self._settle(outcome.events)
         if outcome.status is Status.ABORTED and not self._is_cancelled():
             self._engine.abort(on=False)  # meant for the call before this one

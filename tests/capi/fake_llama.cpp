@@ -389,6 +389,8 @@ void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id 
   ctx.cells.insert(ctx.cells.end(), copies.begin(), copies.end());
 }
 
+void llama_memory_clear(llama_memory_t memory, bool) { of(memory).cells.clear(); }
+
 llama_pos llama_memory_seq_pos_max(llama_memory_t memory, llama_seq_id seq_id) {
   return static_cast<llama_pos>(fake::tokens_of(of(memory), seq_id).size()) - 1;
 }

@@ -97,6 +97,27 @@ TEST_CASE("long prompts are fed in chunks beside decoding clients") {
   CHECK(f.text(2) == fake::answer(prompt, 10));
 }
 
+TEST_CASE("the last tokens of short prompts get their logits in one batch") {
+  Fixture f(512, 4, false);
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, toy::tokens("a"), 5));
+  toy::submit(f.engine, Request(2, toy::tokens("abc"), 5));
+  toy::submit(f.engine, Request(3, toy::tokens("abcdef"), 5));
+  const auto step = [&] {
+    toy::run(f.engine, 1);
+    const auto n = [&](int64_t id) { return f.engine.get(id).n_generated; };
+    return std::vector<int32_t>{n(1), n(2), n(3)};
+  };
+  CHECK(step() == std::vector<int32_t>{1, 0, 0});
+  CHECK(step() == std::vector<int32_t>{2, 1, 1});
+  toy::run_all(f.engine);
+  CHECK(f.text(3) == fake::answer(toy::tokens("abcdef"), 5));
+  // Alone there is nothing to wait for.
+  toy::submit(f.engine, Request(4, kHello, 5));
+  toy::run(f.engine, 1);
+  CHECK(f.engine.get(4).n_generated == 1);
+}
+
 TEST_CASE("a held prefix is computed once and forked") {
   for (const bool unified : {true, false}) {
     Fixture f(512, 4, unified);
@@ -220,6 +241,43 @@ TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") 
       CHECK(fake::n_cells_left() == 0);
     }
   }
+}
+
+TEST_CASE("a batch stopped halfway costs all recurrent states and no answer") {
+  fake::reset();
+  fake::settings().eos_share = 0;
+  fake::settings().recurrent = true;
+  const auto model = toy::model();
+  lh_engine engine(*model, toy::engine_params(256, 4, true));
+  const auto hello = [](const char* rest) {
+    return toy::tokens(std::string("hello") + rest);
+  };
+  toy::submit(engine, Request(100, kHello, 0));
+  toy::run(engine);
+  toy::submit(engine, Request(1, hello("1"), 10).fork_from(100));
+  toy::submit(engine, Request(2, toy::tokens("two"), 10));
+  CHECK(engine.get(1).n_reused == 5);
+  toy::run(engine, 2);
+  fake::settings().decode_ms = 10'000;
+  std::thread stop([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    engine.abort(true);
+  });
+  CHECK(toy::run(engine).status == LH_ABORTED);
+  stop.join();
+  engine.abort(false);
+  fake::settings().decode_ms = 0;
+  CHECK(engine.stats().n_lost == 1);
+  CHECK(engine.info().n_cells_used == 0);
+  CHECK(fake::n_cells_left() == 0);
+  // The prefix is still there, with nothing to fork.
+  toy::submit(engine, Request(3, hello("3"), 10).fork_from(100));
+  CHECK(engine.get(3).n_reused == 0);
+  toy::run_all(engine);
+  CHECK(std::string(engine.get(1).text) == fake::answer(hello("1"), 10));
+  CHECK(std::string(engine.get(2).text) == fake::answer(toy::tokens("two"), 10));
+  CHECK(std::string(engine.get(3).text) == fake::answer(hello("3"), 10));
+  CHECK(fake::counts().n_violations == 0);
 }
 
 TEST_CASE("a token outside the vocabulary refuses the batch, not the process") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "grammar_check.hpp"
@@ -18,13 +19,26 @@ TEST_CASE("argmax takes the first of equals and notices NaN") {
   CHECK(std::isnan(rows[2][lh::argmax(rows[2], 4)]));
 }
 
-TEST_CASE("argmax agrees with a plain search on rows of every length") {
+TEST_CASE("argmax and top-k agree with a plain search on rows of every length") {
   std::mt19937 random(5);
-  for (int32_t n = 1; n < 100; ++n) {
+  for (int32_t n = 1; n < 1500; n += n < 100 ? 1 : 37) {
     std::vector<float> row(static_cast<size_t>(n));
     for (float& x : row) x = static_cast<float>(random() % 20) - 10.0F;
     CHECK(lh::argmax(row.data(), n) ==
           std::max_element(row.begin(), row.end()) - row.begin());
+
+    std::vector<int32_t> ids(row.size());
+    std::iota(ids.begin(), ids.end(), 0);
+    std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
+      return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)];
+    });
+    const auto k = 1 + static_cast<int32_t>(random() % row.size());
+    std::vector<llama_token_data> taken;
+    lh::take_top_k(row.data(), n, k, taken);
+    CHECK(taken.size() == static_cast<size_t>(k));
+    CHECK(std::equal(taken.begin(), taken.end(), ids.begin(),
+                     [](const llama_token_data& a, int32_t id) { return a.id == id; }));
+
     const size_t at = random() % row.size();
     row[at] = NAN;
     CHECK(lh::argmax(row.data(), n) == static_cast<int32_t>(at));
@@ -163,6 +177,40 @@ TEST_CASE("bias, ignore_eos and penalties move the greedy choice") {
   CHECK(penalised.sample(std::vector<float>(row).data(), scratch) == 8);
 }
 
+TEST_CASE("greedy takes the first of the largest, whatever was changed") {
+  const auto model = toy::model();
+  std::mt19937 random(17);
+  const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
+  for (int round = 0; round < 500; ++round) {
+    // Few different values, so that changed logits meet others that are equal.
+    std::vector<float> row(fake::kVocab);
+    for (float& x : row) x = static_cast<float>(below(4));
+    std::vector<float> expected = row;
+    auto p = toy::greedy();
+    p.ignore_eos = below(2);
+    if (p.ignore_eos != 0) expected[fake::kEos] = -INFINITY;
+    const int32_t tokens[] = {below(fake::kVocab), below(fake::kVocab)};
+    const float values[] = {static_cast<float>(below(5) - 2), -INFINITY};
+    p.n_logit_bias = below(3);
+    p.logit_bias_token = tokens;
+    p.logit_bias_value = values;
+    for (int32_t i = 0; i < p.n_logit_bias; ++i) {
+      expected[static_cast<size_t>(tokens[i])] += values[i];
+    }
+    const int32_t seen = lh::argmax(row.data(), fake::kVocab);
+    p.repeat_last_n = below(2);
+    p.penalty_present = static_cast<float>(below(3) - 1);
+    if (p.repeat_last_n != 0) expected[static_cast<size_t>(seen)] -= p.penalty_present;
+
+    lh::SamplerCache cache;
+    lh::Sampler sampler(*model, p, cache);
+    sampler.see(seen);
+    std::vector<llama_token_data> scratch;
+    CHECK(sampler.sample(row.data(), scratch) ==
+          lh::argmax(expected.data(), fake::kVocab));
+  }
+}
+
 TEST_CASE("a penalty window forgets") {
   const auto model = toy::model();
   lh_sampling_params p = toy::greedy();
@@ -171,7 +219,7 @@ TEST_CASE("a penalty window forgets") {
   lh::Penalties penalties(p);
   std::vector<float> row(4, 0.0F);
   for (const int32_t token : {0, 0, 1}) penalties.accept(token);
-  penalties.apply(row.data());
+  CHECK(penalties.apply(row.data()) == -1.0F);
   CHECK(row == std::vector<float>{-1, -1, 0, 0});
 }
 
@@ -211,6 +259,71 @@ TEST_CASE("a grammar that would overflow the parser's stack is refused") {
   std::string rules;
   for (int i = 0; i <= 10'000; ++i) rules += "r ::= r\n";
   CHECK_THROWS_AS(lh::check_grammar(rules), lh::Error);
+}
+
+TEST_CASE("a grammar that would keep libllama busy for ever is refused") {
+  const auto refused = [](const std::string& text) -> std::string {
+    try {
+      lh::check_grammar(text);
+    } catch (const lh::Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  // Rules that multiply: 2 to the n ways to start.
+  const auto doubling = [](int n, const std::string& last) {
+    std::string text = "root ::= r0\n";
+    for (int i = 0; i < n; ++i) {
+      const std::string next = " r" + std::to_string(i + 1);
+      text += "r" + std::to_string(i) + " ::=" + next + next + "\n";
+    }
+    return text + "r" + std::to_string(n) + " ::= " + last + "\n";
+  };
+  CHECK(refused(doubling(30, "\"a\" | \"\"")).find("ways to skip") != std::string::npos);
+  CHECK(refused(doubling(30, "\"a\"?")).find("ways to skip") != std::string::npos);
+  CHECK(refused(doubling(4, "\"a\"?")).empty());
+  CHECK(refused(doubling(30, "\"a\"")).empty());
+  CHECK(refused("root ::= ((\"a\"? | \"b\"){0,200}){0,200}").find("ways") !=
+        std::string::npos);
+  CHECK(refused("root ::= \"a\"{0,2000}").empty());
+  std::string labels = "root ::= \"label\"";
+  for (int i = 0; i < 30'000; ++i) {
+    if (i == 10'000) CHECK(refused(labels).empty());
+    labels += " | \"" + std::to_string(i) + "\"";
+  }
+  CHECK(refused(labels).find("ways to start") != std::string::npos);
+
+  // Left recursion that libllama's check for it does not find.
+  const std::string hidden = "a \"x\" | \"y\"\nb ::= c\nc ::= \"\"\n";
+  CHECK(refused("root ::= a\na ::= b " + hidden).find("left recursion") !=
+        std::string::npos);
+  CHECK(refused("root ::= a\na ::= (b a)* \"x\"\nb ::= c\nc ::= \"z\"?").find("left") !=
+        std::string::npos);
+  CHECK(refused("root ::= a\na ::= \"z\" b " + hidden).empty());
+  CHECK(refused("root ::= (\"a\"*)* root | \"b\"").empty());
+
+  std::string chain;
+  for (int i = 0; i < 3000; ++i) {
+    chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + "\n";
+  }
+  CHECK(refused(chain).find("2000 deep") != std::string::npos);
+}
+
+TEST_CASE("any text is read as a grammar or refused") {
+  std::mt19937 random(23);
+  const std::string alphabet = "ab|()*+?{}0,9:= \n\"[]#<>.\\-";
+  for (int round = 0; round < 5000; ++round) {
+    std::string text = "a ::= ";
+    while (random() % 40 != 0) {
+      text += random() % 15 == 0 ? "b ::=" : "";
+      text += alphabet[random() % alphabet.size()];
+    }
+    try {
+      lh::check_grammar(text);
+    } catch (const lh::Error& e) {
+      CHECK(std::string(e.what()).find("grammar cannot be parsed: ") == 0);
+    }
+  }
 }
 
 TEST_CASE("settings out of range are named") {

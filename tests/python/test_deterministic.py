@@ -108,7 +108,7 @@ def test_the_plan_has_whole_groups_of_sequences() -> None:
             memory_bytes=8 * 10**9,
         )
         assert plan.n_sequences % UNIFORM_ROWS == 0
-        assert plan.n_seq_max == min(n_prompts, 32)
+        assert plan.n_seq_max == n_prompts
         assert plan.n_hold <= MAX_HOLD
         assert plan.n_ctx_seq == 512  # fillers want a few more than 256
         assert plan.n_ctx == plan.n_sequences * plan.n_ctx_seq

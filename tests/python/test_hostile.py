@@ -291,6 +291,14 @@ def test_a_logit_bias_of_another_shape_is_named(bias: object) -> None:
             + 'r50000 ::= "a"',
             "more than 10000 rules",
         ),
+        (
+            "root ::= r0\n"
+            + "".join(f"r{i} ::= r{i + 1} r{i + 1}\n" for i in range(30))
+            + 'r30 ::= "a"?',
+            "more than 200 ways to skip",
+        ),
+        ('root ::= ("a"?){0,2000}', "more than 200 ways to skip"),
+        ('root ::= b root "x" | "y"\nb ::= c\nc ::= ""', "left recursion"),
     ],
 )
 def test_grammars_that_loop_or_explode_fail_alone(
@@ -310,6 +318,7 @@ def test_grammars_that_loop_or_explode_fail_alone(
         ('root ::= "((((" [(()] # ((((' + "(" * 1000, None),
         ('root ::= ("a" | "a" "a")*', None),
         ('root ::= (("a"?)*)*', None),
+        ('root ::= "a"{0,2000} | "b"{4}', None),
     ],
 )
 def test_odd_grammars_that_are_none_of_these_work(

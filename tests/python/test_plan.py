@@ -37,14 +37,22 @@ def planned(
 def test_all_automatic_gives_each_sequence_its_own_cells() -> None:
     plan = planned(Sizes(), [100] * 50, n_prefixes=2)
     assert plan == Plan(
-        n_ctx=34 * 256,
-        n_seq_max=32,
+        n_ctx=30 * 256,
+        n_seq_max=28,
         n_hold=2,
         kv_layout="per_sequence",
         n_ctx_seq=256,
         capacity=8 * GB // 2 // 20_000 // 256 * 256,
-        memory_bytes=34 * 256 * 20_000,
+        memory_bytes=30 * 256 * 20_000,
     )
+
+
+@pytest.mark.parametrize(
+    ("n_prompts", "n_slots"),
+    [(1, 1), (34, 34), (40, 40), (41, 24), (64, 32), (100, 36), (10_000, 40)],
+)
+def test_rounds_of_prompts_are_even(n_prompts: int, n_slots: int) -> None:
+    assert planned(Sizes(), [100] * n_prompts).n_seq_max == n_slots
 
 
 def test_fewer_run_at_once_when_memory_is_short() -> None:
@@ -82,9 +90,9 @@ def test_a_pool_is_shared_on_request() -> None:
 def test_a_long_prefix_that_all_share_makes_a_pool() -> None:
     annotate = {"needs": [450] * 100, "n_prefixes": 1}
     plan = planned(Sizes(), **annotate, n_shared=400)
-    assert (plan.kv_layout, plan.n_seq_max, plan.n_hold) == ("unified", 32, 1)
+    assert (plan.kv_layout, plan.n_seq_max, plan.n_hold) == ("unified", 36, 1)
     # The prefix once, and what each adds to it.
-    assert 400 + 33 * 50 <= plan.n_ctx < 400 + 33 * 50 + 256
+    assert 400 + 37 * 50 <= plan.n_ctx < 400 + 37 * 50 + 256
     for sizes, n_shared in [
         (Sizes(), 300),
         (Sizes(deterministic=True), 400),
@@ -93,7 +101,7 @@ def test_a_long_prefix_that_all_share_makes_a_pool() -> None:
         plan = planned(sizes, **annotate, n_shared=n_shared)
         assert plan.kv_layout == "per_sequence"
     # Few cells are enough then.
-    assert planned(Sizes(n_ctx=2048), **annotate, n_shared=400).n_seq_max == 32
+    assert planned(Sizes(n_ctx=2048), **annotate, n_shared=400).n_seq_max == 36
 
 
 STATE = 10_000_000  # bytes
@@ -115,8 +123,8 @@ def planned_recurrent(sizes: Sizes, memory_bytes: int) -> Plan:
 def test_recurrent_states_take_their_share_of_the_memory(layout: str) -> None:
     sizes = Sizes(kv_layout=layout)
     plan = planned_recurrent(sizes, 50 * GB)
-    assert (plan.n_seq_max, plan.n_hold) == (32, 2)
-    assert plan.memory_bytes == plan.n_ctx * 20_000 + 34 * STATE
+    assert (plan.n_seq_max, plan.n_hold) == (28, 2)
+    assert plan.memory_bytes == plan.n_ctx * 20_000 + 30 * STATE
     # Ten states take half of what may be taken.
     plan = planned_recurrent(sizes, 40 * STATE)
     assert plan.n_sequences <= 10
