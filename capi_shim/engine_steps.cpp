@@ -202,8 +202,11 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   remove_fillers();
   if (code == 0) return LH_OK;
   const bool is_aborted = abort_flag_->load();
-  const bool is_halfway = is_aborted || out_of_memory;
-  is_recurrent_&& is_halfway ? lose_states() : rewind_batch();
+  if (is_recurrent_ && (is_aborted || out_of_memory)) {
+    lose_states();
+  } else {
+    rewind_batch();
+  }
   if (is_aborted) return LH_ABORTED;
   ++stats_.n_failed_decodes;
   result.decode_code = code;
