@@ -271,6 +271,10 @@ void lh_engine::fork(Client& child, Client& prefix) {
 void lh_engine::give_back(Client& client) {
   if (client.seq_id >= 0) pool_.release(client.seq_id);
   client.seq_id = -1;
+  uncount_cells(client);
+}
+
+void lh_engine::uncount_cells(Client& client) {
   n_cells_used_ -= client.n_own_cells;
   client.n_own_cells = 0;
   client.shared_cells.reset();

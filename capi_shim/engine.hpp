@@ -71,6 +71,7 @@ struct lh_engine {
   int32_t acquire_sequence(bool is_prefix);
   void fork(lh::Client& child, lh::Client& prefix);
   void give_back(lh::Client& client);
+  void uncount_cells(lh::Client& client);
   void save(lh::Client& client);
   bool restore(const lh::Client& client);
   void finish(lh::Client& client, lh_finish reason, const char* message);

@@ -230,9 +230,7 @@ void lh_engine::rewind_batch() {
     client.verified = false;
     if (positions_.rewind(client.seq_id)) continue;
     // A recurrent state cannot be cut: this client starts over.
-    n_cells_used_ -= client.n_own_cells;
-    client.n_own_cells = 0;
-    client.shared_cells.reset();
+    uncount_cells(client);
     client.state = LH_STATE_PREFILL;
   }
 }
@@ -245,9 +243,7 @@ void lh_engine::lose_states() {
   for (auto& [id, client] : clients_) {
     if (client.seq_id < 0) continue;
     positions_.clear(client.seq_id);
-    n_cells_used_ -= client.n_own_cells;
-    client.n_own_cells = 0;
-    client.shared_cells.reset();
+    uncount_cells(client);
     client.verified = false;
     if (client.is_active()) client.state = LH_STATE_PREFILL;
   }

@@ -23,7 +23,7 @@ _CURE = (
 )
 
 
-def library_folder() -> Path:
+def libllama_folder() -> Path:
     """The folder that `import llama_cpp` would load libllama from.
 
     Raises:
@@ -45,7 +45,7 @@ def preload(folder: Path) -> None:
     to the first. Loading the exact file makes every later request find this one.
 
     Args:
-        folder: Where the libraries lie, see `library_folder`.
+        folder: Where the libraries lie, see `libllama_folder`.
     """
     # Read once, when libgomp is loaded: threads that wait sleep soon instead of spinning
     # for milliseconds, which makes a busy machine several times as fast (decision 0010).

@@ -20,7 +20,7 @@ from llamaherd.errors import (
 )
 
 _abi.check_installation(_build_info.LLAMA_CPP_PYTHON_VERSION, _build_info.HEADER_SHA256)
-_abi.preload(_abi.library_folder())
+_abi.preload(_abi.libllama_folder())
 
 from llamaherd._shim import ffi, lib  # noqa: E402 - after the preload
 

@@ -73,7 +73,7 @@ print(*sorted({{word for word in maps if "libllama.so" in word}}), sep="\\n")
         [sys.executable, "-c", script], check=True, capture_output=True, text=True
     )
     (library,) = run.stdout.split()
-    assert Path(library).parent == _abi.library_folder()
+    assert Path(library).parent == _abi.libllama_folder()
 
 
 def test_seeds_depend_on_both_numbers() -> None:
