@@ -2,33 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <thread>
 
+#include "engine_fixture.hpp"
 #include "guard.hpp"
-#include "toy.hpp"
 
-using fake::Fault;
 using toy::Request;
-
-namespace {
-
-struct Fixture {
-  explicit Fixture(int32_t n_ctx = 256, int32_t n_seq_max = 4, bool unified = true)
-      : model((fake::reset(), toy::model())),
-        engine(*model, toy::engine_params(n_ctx, n_seq_max, unified)) {}
-  ~Fixture() { CHECK(fake::counts().n_violations == 0); }
-
-  std::string text(int64_t id) { return engine.get(id).text; }
-
-  std::unique_ptr<lh_model> model;
-  lh_engine engine;
-};
-
-const std::vector<int32_t> kHello = toy::tokens("hello");
-
-}  // namespace
 
 TEST_CASE("clients decode together and each gets what it gets alone") {
   Fixture f;
@@ -211,138 +191,6 @@ TEST_CASE("resume without room says so and changes nothing") {
   f.engine.resume(1);
   toy::run_all(f.engine);
   CHECK(f.text(1) == fake::answer(kHello, 5));
-}
-
-TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") {
-  for (const bool recurrent : {false, true}) {
-    for (const Fault fault :
-         {Fault::kNoSlot, Fault::kInvalid, Fault::kFatal, Fault::kThrow}) {
-      Fixture f;
-      fake::settings().eos_share = 0;
-      fake::settings().recurrent = recurrent;
-      fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
-        return n == 3 || n == 4 ? fault : Fault::kNone;
-      };
-      toy::submit(f.engine, Request(1, kHello, 10));
-      toy::submit(f.engine, Request(2, toy::tokens("two"), 10));
-      toy::run(f.engine, 2);
-      for (int attempt = 0; attempt < 2; ++attempt) {
-        const toy::Ran ran = toy::run(f.engine);
-        CHECK(ran.status == LH_DECODE_ERROR);
-        CHECK(ran.result.decode_code != 0);
-        CHECK(ran.result.n_active == 2);
-        CHECK(ran.message.find("llama_decode returned") == 0);
-      }
-      toy::run_all(f.engine);
-      CHECK(f.text(1) == fake::answer(kHello, 10));
-      CHECK(f.text(2) == fake::answer(toy::tokens("two"), 10));
-      CHECK(f.engine.stats().n_failed_decodes == 2);
-      CHECK(f.engine.info().n_cells_used == 0);
-      CHECK(fake::n_cells_left() == 0);
-    }
-  }
-}
-
-TEST_CASE("a batch stopped halfway costs all recurrent states and no answer") {
-  fake::reset();
-  fake::settings().eos_share = 0;
-  fake::settings().recurrent = true;
-  const auto model = toy::model();
-  lh_engine engine(*model, toy::engine_params(256, 4, true));
-  const auto hello = [](const char* rest) {
-    return toy::tokens(std::string("hello") + rest);
-  };
-  toy::submit(engine, Request(100, kHello, 0));
-  toy::run(engine);
-  toy::submit(engine, Request(1, hello("1"), 10).fork_from(100));
-  toy::submit(engine, Request(2, toy::tokens("two"), 10));
-  CHECK(engine.get(1).n_reused == 5);
-  toy::run(engine, 2);
-  fake::settings().decode_ms = 10'000;
-  std::thread stop([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    engine.abort(true);
-  });
-  CHECK(toy::run(engine).status == LH_ABORTED);
-  stop.join();
-  engine.abort(false);
-  fake::settings().decode_ms = 0;
-  CHECK(engine.stats().n_lost == 1);
-  CHECK(engine.info().n_cells_used == 0);
-  CHECK(fake::n_cells_left() == 0);
-  // The prefix is still there, with nothing to fork.
-  toy::submit(engine, Request(3, hello("3"), 10).fork_from(100));
-  CHECK(engine.get(3).n_reused == 0);
-  toy::run_all(engine);
-  CHECK(std::string(engine.get(1).text) == fake::answer(hello("1"), 10));
-  CHECK(std::string(engine.get(2).text) == fake::answer(toy::tokens("two"), 10));
-  CHECK(std::string(engine.get(3).text) == fake::answer(hello("3"), 10));
-  CHECK(fake::counts().n_violations == 0);
-}
-
-TEST_CASE("a token outside the vocabulary refuses the batch, not the process") {
-  Fixture f;
-  toy::submit(f.engine, Request(1, {1, 2, fake::kVocab}, 5));
-  toy::submit(f.engine, Request(2, kHello, 5));
-  CHECK(toy::run(f.engine).status == LH_DECODE_ERROR);
-  const std::vector<int64_t> healthy = {2};
-  CHECK(toy::run(f.engine, 1, &healthy).status == LH_OK);
-  f.engine.end(1, LH_FINISH_ERROR, "token outside the vocabulary");
-  toy::run_all(f.engine);
-  CHECK(f.engine.get(1).state == LH_STATE_FAILED);
-  CHECK(std::string(f.engine.get(1).message) == "token outside the vocabulary");
-  CHECK(f.text(2) == fake::answer(kHello, 5));
-}
-
-TEST_CASE("logits that are no numbers or missing fail their client only") {
-  for (const Fault fault : {Fault::kNan, Fault::kNull}) {
-    Fixture f;
-    fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
-      return n == 1 ? fault : Fault::kNone;
-    };
-    toy::submit(f.engine, Request(1, kHello, 5));
-    CHECK(toy::run(f.engine).events == std::vector<int64_t>{1});
-    CHECK(f.engine.get(1).state == LH_STATE_FAILED);
-    CHECK(std::string(f.engine.get(1).message).find("logits") != std::string::npos);
-    toy::submit(f.engine, Request(2, kHello, 5));
-    toy::run_all(f.engine);
-    CHECK(f.text(2) == fake::answer(kHello, 5));
-  }
-}
-
-TEST_CASE("abort ends a run inside a decode; afterwards it goes on where it was") {
-  Fixture f;
-  fake::settings().eos_share = 0;
-  toy::submit(f.engine, Request(1, kHello, 10));
-  toy::run(f.engine, 3);
-  fake::settings().decode_ms = 60000;
-  std::thread aborter([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    f.engine.abort(true);
-  });
-  CHECK(toy::run(f.engine).status == LH_ABORTED);
-  aborter.join();
-  CHECK(toy::run(f.engine).status == LH_ABORTED);
-  fake::settings().decode_ms = 0;
-  f.engine.abort(false);
-  toy::run_all(f.engine);
-  CHECK(f.text(1) == fake::answer(kHello, 10));
-}
-
-TEST_CASE("an abort that nobody asked for is a failed decode") {
-  Fixture f;
-  fake::settings().eos_share = 0;
-  toy::submit(f.engine, Request(1, kHello, 10));
-  fake::settings().fault = [](int64_t, const std::vector<int32_t>&) {
-    return fake::Fault::kAbort;
-  };
-  const toy::Ran ran = toy::run(f.engine);
-  CHECK(ran.status == LH_DECODE_ERROR);
-  CHECK(ran.result.decode_code == 2);
-  CHECK(ran.message.find("nobody asked") != std::string::npos);
-  fake::settings().fault = nullptr;
-  toy::run_all(f.engine);
-  CHECK(f.text(1) == fake::answer(kHello, 10));
 }
 
 TEST_CASE("a time limit gives control back after a step") {

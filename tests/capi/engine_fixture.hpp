@@ -1,0 +1,24 @@
+// An engine on the toy model, which must not have broken a rule of libllama's at the end.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "toy.hpp"
+
+struct Fixture {
+  explicit Fixture(int32_t n_ctx = 256, int32_t n_seq_max = 4, bool unified = true)
+      : model((fake::reset(), toy::model())),
+        engine(*model, toy::engine_params(n_ctx, n_seq_max, unified)) {}
+  ~Fixture() { CHECK(fake::counts().n_violations == 0); }
+
+  std::string text(int64_t id) { return engine.get(id).text; }
+
+  std::unique_ptr<lh_model> model;
+  lh_engine engine;
+};
+
+inline const std::vector<int32_t> kHello = toy::tokens("hello");
