@@ -184,7 +184,7 @@ void Herd::step() {
     aborted_ = true;
   } else if (status == LH_DECODE_ERROR) {
     ++n_fallbacks_;
-    isolate(running_, message);
+    isolate(running_);
   }
 }
 
@@ -228,22 +228,25 @@ void Herd::fail(int64_t id, const std::string& message) {
   collect(id);
 }
 
-// The batch of these clients was refused: decode them by halves until the guilty one is
-// alone. Each half that works makes its step, so nothing is lost.
-void Herd::isolate(const std::vector<int64_t>& ids, const std::string& message) {
-  if (ids.size() == 1) {
-    fail(ids[0], message);
-    return;
-  }
+// The batch of these clients was refused: decode them by halves, until the guilty one is
+// refused alone. Each half that works makes its step, so nothing is lost; nor is it by a
+// failure that passes, as every client is decoded twice before it fails.
+void Herd::isolate(const std::vector<int64_t>& ids) {
   const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
-  for (const auto& half : {std::vector<int64_t>(ids.begin(), middle),
+  for (const auto& part : {std::vector<int64_t>(ids.begin(), middle),
                            std::vector<int64_t>(middle, ids.end())}) {
+    if (part.empty()) continue;
     lh_run_result result{};
-    std::string why;
-    const lh_status status = run_engine(&half, result, why);
+    std::string message;
+    const lh_status status = run_engine(&part, result, message);
     if (status == LH_ABORTED) aborted_ = true;
     if (aborted_) return;
-    if (status == LH_DECODE_ERROR) isolate(half, why);
+    if (status != LH_DECODE_ERROR) continue;
+    if (part.size() == 1) {
+      fail(part[0], message);
+    } else {
+      isolate(part);
+    }
   }
 }
 

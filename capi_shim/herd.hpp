@@ -66,7 +66,7 @@ class Herd {
   lh_status run_engine(const std::vector<int64_t>* ids, lh_run_result& result,
                        std::string& message);
   void collect(int64_t id);
-  void isolate(const std::vector<int64_t>& ids, const std::string& message);
+  void isolate(const std::vector<int64_t>& ids);
   void fail(int64_t id, const std::string& message);
 
   lh_engine& engine_;

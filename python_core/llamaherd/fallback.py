@@ -1,4 +1,4 @@
-"""When a unified batch is refused: find the guilty clients, spare the others."""
+"""When a batch is refused: find the guilty clients, spare the others."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ if TYPE_CHECKING:
     from llamaherd.engine import Engine, RunOutcome
 
 
-def isolate(engine: Engine, ids: Sequence[int], refusal: RunOutcome) -> list[int]:
+def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
     """Ends the clients that no batch can be decoded with.
 
     The group is halved until the refused ones are single, so that k guilty clients among
-    n cost O(k log n) batches. Every other client takes one step.
+    n cost O(k log n) batches. Every other client takes one step. A client ends when its
+    batch was refused twice, the second time with nobody else in it: what passes, such as
+    a device that fails once, costs nobody anything.
 
     Args:
         engine: Where they run.
-        ids: The clients that were decoded together.
-        refusal: How that ended.
+        ids: The clients whose batch was refused, one or more.
 
     Returns:
         Ids of the clients that ended or were held, innocent ones included.
     """
-    if len(ids) == 1:
-        engine.end(ids[0], Finish.ERROR, refusal.message)
-        return [ids[0]]
     events: list[int] = []
     middle = len(ids) // 2
-    for half in (ids[:middle], ids[middle:]):
-        outcome = engine.run(half, max_steps=1)
-        if is_guilty(outcome):
-            events += isolate(engine, half, outcome)
-        else:
+    for part in filter(None, (ids[:middle], ids[middle:])):
+        outcome = engine.run(part, max_steps=1)
+        if not is_guilty(outcome):
             events += outcome.events
+        elif len(part) == 1:
+            engine.end(part[0], Finish.ERROR, outcome.message)
+            events += part
+        else:
+            events += isolate(engine, part)
     return events
 
 

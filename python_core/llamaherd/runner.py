@@ -35,7 +35,7 @@ class Runner:
     Attributes:
         scheduler: What decides; its `stop_admitting` may be called from `on_finish`.
         n_generated: Tokens generated so far.
-        n_fallbacks: Unified batches that were refused for what was in them.
+        n_fallbacks: Batches that were refused for what was in them.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Runner:
             self._engine.abort(on=False)  # meant for the call before this one
         elif is_guilty(outcome):
             self.n_fallbacks += 1
-            self._settle(isolate(self._engine, self.scheduler.running_ids, outcome))
+            self._settle(isolate(self._engine, self.scheduler.running_ids))
         elif outcome.status is Status.REFUSED:
             self._apply(self.scheduler.make_room(), outcome.message)
         return bool(outcome.n_steps or outcome.events or outcome.status is not Status.OK)

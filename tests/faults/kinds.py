@@ -56,6 +56,7 @@ class Kind:
     Attributes:
         of_one: It strikes what has the poison token, for ever, and nothing else.
         fails: The most prompts that n strikes may fail, as a multiple of n; None: any.
+        passes: A single strike fails nobody: what it struck is tried again.
         raises: What the call may raise instead of returning results.
         herds: Where it can happen.
         is_crowded: It needs prompts that compete for cells.
@@ -68,6 +69,7 @@ class Kind:
     value: int = 0
     of_one: bool = False
     fails: int | None = None
+    passes: bool = False
     raises: tuple[type[Exception], ...] = ()
     herds: tuple[Herd, ...] = tuple(HERDS)
     is_crowded: bool = False
@@ -83,6 +85,7 @@ def _decode_kinds() -> list[Kind]:
                 function="llama_decode",
                 value=value,
                 fails=1,
+                passes=True,
             ),
             Kind(
                 name=f"llama_decode returns {value} for one prompt's batches",
@@ -104,6 +107,7 @@ def _decode_kinds() -> list[Kind]:
             action=Action.AFTER,
             value=-3,
             fails=1,
+            passes=True,
         ),
         Kind(
             name="llama_decode computes, then returns 1",
@@ -125,6 +129,7 @@ def _decode_kinds() -> list[Kind]:
                 function="llama_decode",
                 action=action,
                 fails=1,
+                passes=True,
             )
         )
     kinds.append(

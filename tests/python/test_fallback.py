@@ -21,7 +21,7 @@ def engine_with(guilty: set[int], n: int = 32) -> FakeEngine:
 def test_only_the_guilty_are_ended() -> None:
     guilty = {3, 17, 18}
     engine = engine_with(guilty)
-    assert set(isolate(engine, range(32), REFUSAL)) == guilty
+    assert set(isolate(engine, range(32))) == guilty
     for i in range(32):
         output = engine.get(i)
         assert (output.finish is Finish.ERROR) == (i in guilty)
@@ -30,16 +30,22 @@ def test_only_the_guilty_are_ended() -> None:
 
 def test_it_takes_k_log_n_batches() -> None:
     engine = engine_with({7})
-    isolate(engine, range(32), REFUSAL)
+    isolate(engine, range(32))
     assert engine.numbers["n_failed_decodes"] == 5
     assert engine.numbers["n_batches"] == 5
 
 
-def test_a_single_client_needs_no_second_try() -> None:
+def test_a_client_alone_ends_when_it_is_refused_again() -> None:
     engine = engine_with({0}, 1)
-    assert isolate(engine, [0], REFUSAL) == [0]
-    assert engine.get(0).message == "invalid batch"
-    assert engine.numbers["n_failed_decodes"] == 0
+    assert isolate(engine, [0]) == [0]
+    assert engine.get(0).finish is Finish.ERROR
+    assert engine.numbers["n_failed_decodes"] == 1
+
+
+def test_what_passes_costs_a_client_alone_nothing() -> None:
+    engine = engine_with(set(), 1)
+    assert isolate(engine, [0]) == []
+    assert len(engine.get(0).tokens) == 1
 
 
 def test_who_is_innocent_but_ends_is_reported() -> None:
@@ -47,7 +53,7 @@ def test_who_is_innocent_but_ends_is_reported() -> None:
     for i, token in enumerate([5, -5]):
         request = Request(tokens=array("i", [token]), max_tokens=1)
         engine.submit(i, request, None)
-    assert isolate(engine, [0, 1], REFUSAL) == [0, 1]
+    assert isolate(engine, [0, 1]) == [0, 1]
     assert engine.get(0).finish is Finish.LENGTH
 
 
@@ -60,4 +66,4 @@ def test_want_of_cells_is_nobodys_guilt() -> None:
     engine = FakeEngine(3, 4)  # a half needs four cells
     for i in range(4):
         engine.submit(i, Request(tokens=array("i", [1, i]), max_tokens=5), None)
-    assert isolate(engine, range(4), REFUSAL) == []
+    assert isolate(engine, range(4)) == []
