@@ -27,24 +27,16 @@ def run_llamaherd(
     load: Workload, model: str, n_threads: int, **settings: object
 ) -> dict[str, object]:
     """`generate_parallel`, everything automatic but the number of threads."""
-    with (
-        lh.Model(model) as opened,
-        lh.Context(opened, n_threads=n_threads, **settings) as ctx,
-    ):
+    settings["n_threads"] = n_threads
+    with lh.Model(model) as opened, lh.Context(opened, **settings) as ctx:
         lh.generate(ctx, "Hello", max_tokens=2)  # pages of the model come in
-        params = _params(load)
         seconds, decoded, resident = [], [], []
         for i_call in range(load.n_calls):
-            part = load.call(i_call)
-            start = time.perf_counter()
-            out = lh.generate_parallel(
-                ctx, load.prompts[part], params=params[part], seed=SEED
-            )
-            seconds.append(time.perf_counter() - start)
+            took, out = _call(ctx, load, i_call)
+            seconds.append(took)
             resident.append(_resident_bytes())
             decoded.append(out.stats.n_prefill_tokens + out.stats.n_generated_tokens)
-            _check([result.n_generated_tokens for result in out], load.max_tokens[part])
-        return {
+        record = {
             "seconds": seconds,
             "decoded": decoded,
             "resident_bytes": resident,
@@ -52,6 +44,33 @@ def run_llamaherd(
             "kv_bytes": ctx.plan.memory_bytes if ctx.plan else None,
             "stats": asdict(out.stats),
         }
+        if load.n_calls > 1:
+            with lh.Context(opened, **settings) as new:
+                record["to_new"] = _compare_ages(load, ctx, new)
+        return record
+
+
+def _call(ctx: lh.Context, load: Workload, i_call: int) -> tuple[float, lh.Results]:
+    """Seconds and results of one of a workload's calls."""
+    part = load.call(i_call)
+    params = _params(load)[part]
+    start = time.perf_counter()
+    out = lh.generate_parallel(ctx, load.prompts[part], params=params, seed=SEED)
+    seconds = time.perf_counter() - start
+    _check([result.n_generated_tokens for result in out], load.max_tokens[part])
+    return seconds, out
+
+
+def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[float]:
+    """Seconds of calls on a used context as multiples of those on a new one.
+
+    The new one has made one call before. They take turns, so that a machine whose speed
+    drifts treats them alike.
+    """
+    _call(new, load, 0)
+    n_pairs = max(3, load.n_calls // 10)
+    pairs = [(_call(new, load, i), _call(used, load, i)) for i in range(1, n_pairs + 1)]
+    return [of_used / of_new for (of_new, _), (of_used, _) in pairs]
 
 
 def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, object]:

@@ -151,14 +151,15 @@ def steadiness(summary: Summary) -> str:
             lines.append(
                 f"- {title(model)}, `annotate` {repeat['n_calls']} times on one context: "
                 f"{first:.2f} s, then {second:.2f} s, at last {last:.2f} s "
-                f"({repeat['last_to_second']:.3f} of the second call); tokens decoded "
+                f"({_age(repeat)}); tokens decoded "
                 f"{', '.join(f'{n:,}' for n in repeat['decoded'])}."
             )
         if many := loads.get("many"):
             (first, last), sizes = many["seconds"], many["resident_bytes"]
             lines.append(
                 f"- {title(model)}, {many['n_calls']:,} small calls: the first tenth "
-                f"took {1000 * first:.1f} ms each, the last {1000 * last:.1f} ms; "
+                f"took {1000 * first:.1f} ms each, the last {1000 * last:.1f} ms "
+                f"({_age(many)}); "
                 f"resident memory {sizes[0] / 2**20:.1f} MiB after the first tenth, "
                 f"{sizes[1] / 2**20:.1f} MiB at the end."
             )
@@ -170,6 +171,14 @@ def steadiness(summary: Summary) -> str:
                 "results."
             )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _age(calls: Row) -> str:
+    """Whether calls took longer after many others."""
+    return (
+        f"then {calls['to_new']:.3f} of the time of the second and later calls on a new "
+        "context, in turns"
+    )
 
 
 def conditions(summary: Summary) -> str:

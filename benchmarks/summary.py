@@ -76,7 +76,7 @@ def _workload(name: str, engines: Engines) -> dict[str, object] | None:
     if name == "repeat":
         return _repeat(engines["llamaherd"])
     if name == "many":
-        return _many(engines["llamaherd"][0])
+        return _many(engines["llamaherd"])
     return _compare(engines)
 
 
@@ -198,14 +198,13 @@ def _repeat(runs: Runs) -> dict[str, object]:
             round(median(r["seconds"][i] for r in runs.values()), 3) for i in calls
         ],
         "decoded": [runs[0]["decoded"][i] for i in calls],
-        "last_to_second": round(
-            median(r["seconds"][-1] / r["seconds"][1] for r in runs.values()), 4
-        ),
+        "to_new": _to_new(runs),
     }
 
 
-def _many(record: Record) -> dict[str, object]:
+def _many(runs: Runs) -> dict[str, object]:
     """The first tenth of many small calls against the last."""
+    record = runs[0]
     seconds, resident = record["seconds"], record["resident_bytes"]
     tenth = len(seconds) // 10
     return {
@@ -215,7 +214,13 @@ def _many(record: Record) -> dict[str, object]:
             round(median(seconds[-tenth:]), 5),
         ],
         "resident_bytes": [resident[tenth - 1], resident[-1]],
+        "to_new": _to_new(runs),
     }
+
+
+def _to_new(runs: Runs) -> float:
+    """Seconds of a call after all the others, those on a new context being 1."""
+    return round(median(ratio for run in runs.values() for ratio in run["to_new"]), 4)
 
 
 def main() -> None:

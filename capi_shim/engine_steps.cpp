@@ -66,18 +66,24 @@ std::vector<Client*> lh_engine::select(const lh_run_params& params) {
 }
 
 // Decoding clients first, one token each; prompts share what room is left, oldest first.
-// libllama computes streams together only as far as the shortest part goes, so prompts of
-// different lengths would get their logits in many small computations. Their last tokens
-// wait for the next batch, which computes them in one with those of the answers.
+// libllama computes streams together only as far as the shortest part goes. So prompts of
+// different lengths would get their logits in many small computations: their last tokens
+// wait for the next batch, which computes them in one with those of the answers. And a
+// crumb of a prompt beside a long part would cut a crumb off that.
 void lh_engine::choose_parts(const std::vector<Client*>& clients) {
   int32_t room = batch_.capacity();
-  const bool last_waits = !kv_unified_ && clients.size() > 1;
+  const bool has_streams = !kv_unified_ && clients.size() > 1;
+  bool has_prompt = false;
   for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
     for (Client* client : clients) {
-      int32_t n = std::min(room, n_pending(*client));
+      const int32_t n_all = n_pending(*client);
+      int32_t n = std::min(room, n_all);
       if (client->state != state || n <= 0) continue;
-      const bool completes = n == n_pending(*client) && !client->is_prefix();
-      if (last_waits && completes && n > 1 && n < kTile) --n;
+      const bool is_small = has_streams && n < kTile;
+      const bool completes = n == n_all && !client->is_prefix();
+      if (is_small && n < n_all && has_prompt) continue;
+      if (is_small && completes && n > 1) --n;
+      has_prompt = state == LH_STATE_PREFILL;
       parts_.push_back({client, n, -1});
       room -= n;
     }

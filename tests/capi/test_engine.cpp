@@ -98,6 +98,21 @@ TEST_CASE("the last tokens of short prompts get their logits in one batch") {
   CHECK(f.engine.get(4).n_generated == 1);
 }
 
+TEST_CASE("what is left of a batch is no crumb of the next prompt") {
+  for (const bool unified : {true, false}) {
+    Fixture f(512, 4, unified);
+    const std::string text(20, 'x');
+    toy::submit(f.engine, Request(1, toy::tokens(text), 5));
+    toy::submit(f.engine, Request(2, toy::tokens(text), 5));
+    toy::run(f.engine, 1);  // 32 tokens a batch
+    CHECK(f.engine.stats().n_prefill == (unified ? 32 : 19));
+    toy::run(f.engine, 1);
+    CHECK(f.engine.stats().n_prefill == (unified ? 40 : 39));
+    toy::run_all(f.engine);
+    CHECK(f.text(1) == f.text(2));
+  }
+}
+
 TEST_CASE("a held prefix is computed once and forked") {
   for (const bool unified : {true, false}) {
     Fixture f(512, 4, unified);
