@@ -79,6 +79,7 @@ struct lh_engine {
   bool build_batch(const std::vector<lh::Client*>& clients);
   void choose_parts(const std::vector<lh::Client*>& clients);
   void choose_uniform_parts(const std::vector<lh::Client*>& clients);
+  void add_parts();
   void add_part(Part& part);
   void add_filler(int32_t seq_id, int32_t position, bool logits);
   void add_uniform_prompts();

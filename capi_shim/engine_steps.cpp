@@ -68,8 +68,8 @@ std::vector<Client*> lh_engine::select(const lh_run_params& params) {
 // Decoding clients first, one token each; prompts share what room is left, oldest first.
 // libllama computes streams together only as far as the shortest part goes. So prompts of
 // different lengths would get their logits in many small computations: their last tokens
-// wait for the next batch, which computes them in one with those of the answers. And a
-// crumb of a prompt beside a long part would cut a crumb off that.
+// wait for the next batch, which computes them in one with those of the answers. And only
+// the first prompt of a batch is cut, so that as many as can be computed as they are alone.
 void lh_engine::choose_parts(const std::vector<Client*>& clients) {
   int32_t room = batch_.capacity();
   const bool has_streams = !kv_unified_ && clients.size() > 1;
@@ -79,10 +79,9 @@ void lh_engine::choose_parts(const std::vector<Client*>& clients) {
       const int32_t n_all = n_pending(*client);
       int32_t n = std::min(room, n_all);
       if (client->state != state || n <= 0) continue;
-      const bool is_small = has_streams && n < kTile;
       const bool completes = n == n_all && !client->is_prefix();
-      if (is_small && n < n_all && has_prompt) continue;
-      if (is_small && completes && n > 1) --n;
+      if (has_streams && n < n_all && has_prompt) continue;
+      if (has_streams && completes && n > 1 && n < kTile) --n;
       has_prompt = state == LH_STATE_PREFILL;
       parts_.push_back({client, n, -1});
       room -= n;
@@ -114,6 +113,23 @@ void lh_engine::add_part(Part& part) {
     const int32_t i =
         batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
     if (logits) part.i_logits = i;
+  }
+}
+
+// libllama joins streams into one computation where their ids rise one by one, as far as
+// the shortest part goes. Long parts are computed whole, and so as they are alone, if
+// nothing that comes later can join: in falling order, each group of short ones in rising order.
+void lh_engine::add_parts() {
+  const auto is_long = [this](const Part& part) {
+    return !kv_unified_ && part.n_tokens >= kTile;
+  };
+  for (auto end = parts_.end(); end != parts_.begin();) {
+    auto first = end - 1;
+    if (!is_long(*first)) {
+      while (first != parts_.begin() && !is_long(*(first - 1))) --first;
+    }
+    std::for_each(first, end, [this](Part& part) { add_part(part); });
+    end = first;
   }
 }
 
@@ -160,12 +176,11 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients) {
   batch_.clear();
   deterministic_ ? choose_uniform_parts(clients) : choose_parts(clients);
   if (parts_.empty()) return false;
-  // libllama joins streams into one computation only where their ids follow each other.
   std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
     return a.client->seq_id < b.client->seq_id;
   });
   if (!deterministic_) {
-    for (Part& part : parts_) add_part(part);
+    add_parts();
   } else if (parts_.front().client->state == LH_STATE_PREFILL) {
     add_uniform_prompts();
   } else {

@@ -98,7 +98,7 @@ TEST_CASE("the last tokens of short prompts get their logits in one batch") {
   CHECK(f.engine.get(4).n_generated == 1);
 }
 
-TEST_CASE("what is left of a batch is no crumb of the next prompt") {
+TEST_CASE("only the first prompt of a batch is cut") {
   for (const bool unified : {true, false}) {
     Fixture f(512, 4, unified);
     const std::string text(20, 'x');
@@ -111,6 +111,29 @@ TEST_CASE("what is left of a batch is no crumb of the next prompt") {
     toy::run_all(f.engine);
     CHECK(f.text(1) == f.text(2));
   }
+}
+
+TEST_CASE("a long part of a prompt is computed by itself") {
+  fake::reset();
+  fake::settings().eos_share = 0;
+  const auto model = toy::model();
+  lh_engine_params params = toy::engine_params(1024, 4, false);
+  params.n_batch = params.n_ubatch = 256;
+  lh_engine engine(*model, params);
+  for (int64_t id = 0; id < 3; ++id) toy::submit(engine, Request(id, kHello, 20));
+  toy::run(engine, 3);
+  engine.release(1);
+  toy::submit(engine, Request(1, toy::tokens(std::string(100, 'x')), 20));
+  std::vector<int32_t> order;
+  fake::settings().fault = [&](int64_t, const std::vector<int32_t>& ids) {
+    order = ids;
+    return fake::Fault::kNone;
+  };
+  toy::run(engine, 1);
+  CHECK(order == std::vector<int32_t>{2, 1, 0});  // no id is followed by the next one
+  toy::run(engine, 1);
+  CHECK(order == std::vector<int32_t>{0, 1, 2});
+  CHECK(fake::counts().n_violations == 0);
 }
 
 TEST_CASE("a held prefix is computed once and forked") {
