@@ -68,7 +68,11 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
   llama_context_params native = llama_context_default_params();
   native.n_ctx = static_cast<uint32_t>(params.n_ctx);
   native.n_seq_max = static_cast<uint32_t>(params.n_seq_max);
-  native.n_batch = static_cast<uint32_t>(params.n_batch);
+  // Prompts are cut where they are when alone, however many answers are beside them. (In
+  // a pool libllama would compute what is over n_ubatch by itself.)
+  const bool on_top = params.kv_unified == 0 && params.deterministic == 0;
+  native.n_batch =
+      static_cast<uint32_t>(params.n_batch + (on_top ? params.n_seq_max : 0));
   native.n_ubatch = static_cast<uint32_t>(params.n_ubatch);
   // One row of logits per sequence, not one per token of a batch.
   native.n_outputs_max = static_cast<uint32_t>(params.n_seq_max);
@@ -114,6 +118,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
       batch_(static_cast<int32_t>(llama_n_batch(ctx_.get()))),
+      n_batch_(std::min(params.n_batch, batch_.capacity())),
       debug_(lh::debug_level()) {}
 
 lh_engine::~lh_engine() = default;
@@ -126,7 +131,7 @@ lh_engine_info lh_engine::info() {
   out.n_ctx = static_cast<int32_t>(llama_n_ctx(ctx_.get()));
   out.n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx_.get()));
   out.n_seq_max = n_seq_max_;
-  out.n_batch = batch_.capacity();
+  out.n_batch = n_batch_;
   out.n_ubatch = static_cast<int32_t>(llama_n_ubatch(ctx_.get()));
   out.kv_unified = kv_unified_ ? 1 : 0;
   out.n_cells_used = n_cells_used_;

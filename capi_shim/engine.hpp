@@ -107,6 +107,7 @@ struct lh_engine {
   lh::Positions positions_;
   lh::SequencePool pool_;
   lh::Batch batch_;
+  int32_t n_batch_;  // of that, for prompts
   std::vector<Part> parts_;
   std::vector<Filler> fillers_;
   int32_t n_cells_used_ = 0;

@@ -69,12 +69,13 @@ std::vector<Client*> lh_engine::select(const lh_run_params& params) {
 // libllama computes streams together only as far as the shortest part goes. So prompts of
 // different lengths would get their logits in many small computations: their last tokens
 // wait for the next batch, which computes them in one with those of the answers. And only
-// the first prompt of a batch is cut, so that as many as can be computed as they are alone.
+// the first prompt of a batch is cut, so that most are computed as they are alone.
 void lh_engine::choose_parts(const std::vector<Client*>& clients) {
   int32_t room = batch_.capacity();
   const bool has_streams = !kv_unified_ && clients.size() > 1;
   bool has_prompt = false;
   for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
+    if (state == LH_STATE_PREFILL) room = std::min(room, n_batch_);
     for (Client* client : clients) {
       const int32_t n_all = n_pending(*client);
       int32_t n = std::min(room, n_all);
@@ -118,7 +119,8 @@ void lh_engine::add_part(Part& part) {
 
 // libllama joins streams into one computation where their ids rise one by one, as far as
 // the shortest part goes. Long parts are computed whole, and so as they are alone, if
-// nothing that comes later can join: in falling order, each group of short ones in rising order.
+// nothing that comes later can join: they come in falling order, and so do groups of
+// short ones, within which it is rising.
 void lh_engine::add_parts() {
   const auto is_long = [this](const Part& part) {
     return !kv_unified_ && part.n_tokens >= kTile;

@@ -256,7 +256,8 @@ typedef struct lh_engine lh_engine;
 typedef struct lh_engine_params {
   int32_t n_ctx;     /* KV cells in all (llama_context_params.n_ctx) */
   int32_t n_seq_max; /* sequences that can be there at once, held prefixes included */
-  int32_t n_batch;   /* most tokens in one llama_decode */
+  int32_t n_batch;   /* most tokens in one llama_decode; those of answers come on top if
+                        kv_unified is 0 */
   int32_t n_ubatch;  /* most tokens computed at once */
   int32_t n_threads; /* threads for generation; 0: libllama's default */
   int32_t n_threads_batch; /* threads for prefill; 0: as n_threads */

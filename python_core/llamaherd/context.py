@@ -54,7 +54,8 @@ class Context:
         n_seq_max: Prompts that may run at once, at most 248; sequences for shared
             prefixes come on top. "auto": up to 40.
         n_threads: Threads for generation; None: the physical cores.
-        n_batch: Most tokens in one llama_decode; None: 512.
+        n_batch: Most tokens in one llama_decode; None: 512. Where each sequence has cells
+            of its own, those of answers come on top.
         kv_layout: "per_sequence" gives each sequence the cells that the longest prompt
             needs: fast, and a greedy answer hardly depends on what runs beside it.
             "unified" lets all share one pool: fast for prompts that are a long prefix in

@@ -61,20 +61,24 @@ TEST_CASE("a client may be submitted while others run") {
 }
 
 TEST_CASE("long prompts are fed in chunks beside decoding clients") {
-  Fixture f;
-  fake::settings().eos_share = 0;
-  toy::submit(f.engine, Request(1, kHello, 40));
-  toy::run(f.engine, 1);
-  const std::vector<int32_t> prompt = toy::tokens(std::string(100, 'x'));
-  toy::submit(f.engine, Request(2, prompt, 10));
-  CHECK(f.engine.info().n_cells_pending == 100);
-  const int64_t before = f.engine.stats().n_batches;
-  toy::run(f.engine, 4);  // 32 tokens a batch, one of them client 1's
-  CHECK(f.engine.stats().n_batches == before + 4);
-  CHECK(f.engine.get(1).n_generated == 5);
-  CHECK(f.engine.get(2).n_generated == 1);
-  toy::run_all(f.engine);
-  CHECK(f.text(2) == fake::answer(prompt, 10));
+  for (const bool unified : {true, false}) {
+    Fixture f(512, 4, unified);
+    fake::settings().eos_share = 0;
+    toy::submit(f.engine, Request(1, kHello, 40));
+    toy::run(f.engine, 1);
+    const std::vector<int32_t> prompt = toy::tokens(std::string(100, 'x'));
+    toy::submit(f.engine, Request(2, prompt, 10));
+    CHECK(f.engine.info().n_cells_pending == 100);
+    const lh_stats before = f.engine.stats();
+    toy::run(f.engine, 1);  // 32 tokens a batch, one of them client 1's in a pool
+    CHECK(f.engine.stats().n_prefill == before.n_prefill + (unified ? 31 : 32));
+    toy::run(f.engine, 3);
+    CHECK(f.engine.stats().n_batches == before.n_batches + 4);
+    CHECK(f.engine.get(1).n_generated == 5);
+    CHECK(f.engine.get(2).n_generated == (unified ? 1 : 0));  // its last token waits
+    toy::run_all(f.engine);
+    CHECK(f.text(2) == fake::answer(prompt, 10));
+  }
 }
 
 TEST_CASE("the last tokens of short prompts get their logits in one batch") {
