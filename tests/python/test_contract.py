@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -247,6 +248,17 @@ def test_only_the_guilty_fail(
     again = lh.generate_parallel(context, prompts[:3], max_tokens=24)
     assert again.texts == [alone(prompt) for prompt in prompts[:3]]
     assert again.stats.n_fallbacks == 0
+
+
+def test_a_long_prompt_is_computed_as_alone_while_others_answer(
+    smollm2: lh.Model, alone: Alone
+) -> None:
+    draw = random.Random(1)
+    prompts = [" ".join(draw.choices(TOPICS, k=60)) for _ in range(12)]
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        out = lh.generate_parallel(context, prompts, max_tokens=24)
+    assert min(result.n_prompt_tokens for result in out) >= 64
+    assert out.texts == [alone(prompt) for prompt in prompts]
 
 
 def test_too_small_a_cache_runs_fewer_at_once_and_changes_no_text(
