@@ -18,7 +18,7 @@
 #'   faster where they are a long beginning in common and little else, and lets more of
 #'   them fit where lengths differ and memory is short. `"auto"`: what suits the prompts of
 #'   each call.
-#' @param n_batch Tokens that are worked on in one step at most. NULL chooses.
+#' @param n_batch Tokens of prompts that are worked on in one step at most. NULL chooses.
 #' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
 #'   `"q8_0"`), `offload_kqv`, `swa_full`, and `deterministic` (TRUE: every answer is the
