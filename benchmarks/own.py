@@ -53,7 +53,7 @@ def run_llamaherd(
 def _call(ctx: lh.Context, load: Workload, i_call: int) -> tuple[float, lh.Results]:
     """Seconds and results of one of a workload's calls."""
     part = load.call(i_call)
-    params = _params(load)[part]
+    params = _params(load, part)
     start = time.perf_counter()
     out = lh.generate_parallel(ctx, load.prompts[part], params=params, seed=SEED)
     seconds = time.perf_counter() - start
@@ -135,10 +135,10 @@ def count(load: Workload, model: str, _n_threads: int) -> dict[str, object]:
     }
 
 
-def _params(load: Workload) -> list[lh.SamplingParams]:
+def _params(load: Workload, part: slice = slice(None)) -> list[lh.SamplingParams]:
     return [
         lh.SamplingParams(temperature=load.temperature, max_tokens=n, ignore_eos=True)
-        for n in load.max_tokens
+        for n in load.max_tokens[part]
     ]
 
 

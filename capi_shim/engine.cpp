@@ -71,8 +71,8 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
   // Prompts are cut where they are when alone, however many answers are beside them. (In
   // a pool libllama would compute what is over n_ubatch by itself.)
   const bool on_top = params.kv_unified == 0 && params.deterministic == 0;
-  native.n_batch =
-      static_cast<uint32_t>(params.n_batch + (on_top ? params.n_seq_max : 0));
+  native.n_batch = static_cast<uint32_t>(params.n_batch);
+  if (on_top) native.n_batch += native.n_seq_max;
   native.n_ubatch = static_cast<uint32_t>(params.n_ubatch);
   // One row of logits per sequence, not one per token of a batch.
   native.n_outputs_max = static_cast<uint32_t>(params.n_seq_max);

@@ -117,6 +117,18 @@ TEST_CASE("only the first prompt of a batch is cut") {
   }
 }
 
+TEST_CASE("the largest n_batch is cut to the cells that there are") {
+  fake::reset();
+  const auto model = toy::model();
+  lh_engine_params params = toy::engine_params(256, 4, false);
+  params.n_batch = INT32_MAX;
+  lh_engine engine(*model, params);
+  CHECK(engine.info().n_batch == 256);
+  toy::submit(engine, Request(1, kHello, 5));
+  toy::run_all(engine);
+  CHECK(std::string(engine.get(1).text) == fake::answer(kHello, 5));
+}
+
 TEST_CASE("a long part of a prompt is computed by itself") {
   fake::reset();
   fake::settings().eos_share = 0;
