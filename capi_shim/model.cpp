@@ -142,6 +142,17 @@ std::string lh_model::piece(int32_t token) const {
   }
 }
 
+const lh::TokenPieces& lh_model::pieces() const {
+  std::call_once(pieces_once_, [this] {
+    std::vector<std::string> all(static_cast<size_t>(n_vocab_));
+    for (int32_t token = 0; token < n_vocab_; ++token) {
+      if (!is_eog(token)) all[static_cast<size_t>(token)] = piece(token);
+    }
+    pieces_ = std::make_unique<lh::TokenPieces>(all);
+  });
+  return *pieces_;
+}
+
 namespace {
 
 // Calls a llama_model_meta_* function with a buffer that is large enough.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -11,6 +12,7 @@
 
 #include "llama.h"
 #include "llamaherd.h"
+#include "token_pieces.hpp"
 
 namespace lh {
 
@@ -44,6 +46,7 @@ struct lh_model {
   // Tokens that end a generation, and tokens that the model file says are never drawn.
   const std::vector<int32_t>& eog_tokens() const { return eog_tokens_; }
   const std::vector<int32_t>& suppressed_tokens() const { return suppressed_tokens_; }
+  bool is_eog(int32_t token) const { return llama_vocab_is_eog(vocab_, token); }
 
   std::vector<int32_t> tokenize(const char* text, int32_t n_text, bool add_special,
                                 bool parse_special) const;
@@ -51,6 +54,8 @@ struct lh_model {
                          bool unparse_special) const;
   // The bytes that a token adds to generated text; control tokens add none.
   std::string piece(int32_t token) const;
+  // The pieces of all tokens but those that end a generation; made when first asked for.
+  const lh::TokenPieces& pieces() const;
   // Metadata entry i as text.
   std::string meta_key(int32_t i) const;
   std::string meta_value(int32_t i) const;
@@ -68,4 +73,6 @@ struct lh_model {
   lh::SpecialTexts special_texts_;
   std::vector<int32_t> eog_tokens_;
   std::vector<int32_t> suppressed_tokens_;
+  mutable std::once_flag pieces_once_;
+  mutable std::unique_ptr<const lh::TokenPieces> pieces_;
 };

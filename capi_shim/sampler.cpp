@@ -5,9 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "grammar_check.hpp"
 #include "guard.hpp"
-#include "log.hpp"
 
 namespace lh {
 namespace {
@@ -145,25 +143,19 @@ void take_top_k(const float* logits, int32_t n, int32_t k,
 
 // ---- SamplerCache -----------------------------------------------------------------
 
-SamplerPtr SamplerCache::grammar(const lh_model& model, const char* text) {
+std::shared_ptr<const Grammar> SamplerCache::grammar(const lh_model& model,
+                                                     const char* text) {
   if (!grammar_ || grammar_text_ != text) {
-    check_grammar(text);
-    const LogMark mark;
-    std::string reason;
-    SamplerPtr made;
-    try {
-      made.reset(llama_sampler_init_grammar(model.vocab(), text, "root"));
-    } catch (const std::exception& e) {
-      reason = e.what();
-    }
-    if (!made) {
-      if (reason.empty()) reason = mark.first_problem();
-      throw Error(LH_SAMPLER_ERROR, "grammar cannot be parsed: " + reason);
-    }
-    grammar_ = std::move(made);
+    const auto token_of_text = [&](std::string_view token) {
+      const auto size = static_cast<int32_t>(token.size());
+      const auto tokens = model.tokenize(token.data(), size, false, true);
+      return tokens.size() == 1 ? tokens[0] : -1;
+    };
+    grammar_ =
+        std::make_shared<Grammar>(text, TokenNames{token_of_text, model.n_vocab()});
     grammar_text_ = text;
   }
-  return clone(grammar_);
+  return grammar_;
 }
 
 SamplerPtr SamplerCache::dry(const lh_model& model, const lh_sampling_params& p) {
@@ -233,7 +225,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
   }
   if (p.dry_multiplier > 0.0F && p.dry_penalty_last_n != 0) dry_ = cache.dry(model, p);
   if (p.grammar != nullptr && p.grammar[0] != '\0') {
-    grammar_ = cache.grammar(model, p.grammar);
+    grammar_ = std::make_unique<GrammarMatcher>(cache.grammar(model, p.grammar), model);
   }
   if (greedy_) return;
   const float temperature = std::max(p.temperature, kLeastTemperature);
@@ -284,9 +276,16 @@ void Sampler::see(int32_t token) {
   if (dry_) llama_sampler_accept(dry_.get(), token);
 }
 
-void Sampler::fill(const float* logits, std::vector<llama_token_data>& scratch) const {
+void Sampler::fill(const float* logits, bool with_grammar,
+                   std::vector<llama_token_data>& scratch) {
   const int32_t n = model_->n_vocab();
-  scratch.resize(static_cast<size_t>(n));
+  scratch.resize(static_cast<size_t>(with_grammar ? 0 : n));
+  if (with_grammar) {
+    for (const int32_t i : grammar_->allowed_tokens()) {
+      scratch.push_back({i, logits[i], 0.0F});
+    }
+    return;
+  }
   for (int32_t i = 0; i < n; ++i) scratch[static_cast<size_t>(i)] = {i, logits[i], 0.0F};
 }
 
@@ -300,10 +299,9 @@ int32_t Sampler::pick(const float* logits, bool with_grammar,
   if (top_k) {
     take_top_k(logits, model_->n_vocab(), top_k_first_, scratch);
   } else {
-    fill(logits, scratch);
+    fill(logits, with_grammar, scratch);
   }
   llama_token_data_array candidates = {scratch.data(), scratch.size(), -1, top_k};
-  if (with_grammar) llama_sampler_apply(grammar_.get(), &candidates);
   if (dry_) llama_sampler_apply(dry_.get(), &candidates);
 
   // Forbidden tokens must not reach the chain: typical-p and XTC count what is there.
@@ -339,13 +337,6 @@ int32_t Sampler::pick(const float* logits, bool with_grammar,
   return candidates.data[candidates.selected].id;
 }
 
-bool Sampler::grammar_allows(int32_t token) {
-  llama_token_data single = {token, 1.0F, 0.0F};
-  llama_token_data_array candidates = {&single, 1, -1, false};
-  llama_sampler_apply(grammar_.get(), &candidates);
-  return single.logit != kMinusInfinity;
-}
-
 float Sampler::adjust(float* logits) const {
   if (ignore_eos_) {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
@@ -370,12 +361,12 @@ int32_t Sampler::sample(float* logits, std::vector<llama_token_data>& scratch) {
   // Drawing first and asking the grammar about that one token is much cheaper than
   // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
   int32_t token = is_best ? best : pick(logits, false, scratch);
-  if (grammar_ && (token == kNothingLeft || !grammar_allows(token))) {
+  if (grammar_ && (token == kNothingLeft || !grammar_->allows(token))) {
     token = pick(logits, true, scratch);
   }
   if (token == kNothingLeft) return token;
   see(token);
-  if (grammar_) llama_sampler_accept(grammar_.get(), token);
+  if (grammar_) grammar_->accept(token);
   if (chain_) llama_sampler_accept(chain_.get(), token);
   return token;
 }

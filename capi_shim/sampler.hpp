@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "grammar_matcher.hpp"
 #include "llama.h"
 #include "llamaherd.h"
 #include "model.hpp"
@@ -20,16 +21,16 @@ struct SamplerDeleter {
 };
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
-// Samplers that are slow to build (a grammar is parsed, DRY reads the whole vocabulary):
-// made once, then cloned for each client that asks for the same. Holds the last of each.
+// What is slow to build (a grammar is parsed, DRY reads the whole vocabulary): made once
+// for all clients that ask for the same. Holds the last of each.
 class SamplerCache {
  public:
-  SamplerPtr grammar(const lh_model& model, const char* text);
+  std::shared_ptr<const Grammar> grammar(const lh_model& model, const char* text);
   SamplerPtr dry(const lh_model& model, const lh_sampling_params& params);
 
  private:
   std::string grammar_text_;
-  SamplerPtr grammar_;
+  std::shared_ptr<const Grammar> grammar_;
   std::string dry_key_;
   SamplerPtr dry_;
 };
@@ -78,8 +79,8 @@ class Sampler {
   float adjust(float* logits) const;
   int32_t pick(const float* logits, bool with_grammar,
                std::vector<llama_token_data>& scratch);
-  bool grammar_allows(int32_t token);
-  void fill(const float* logits, std::vector<llama_token_data>& scratch) const;
+  void fill(const float* logits, bool with_grammar,
+            std::vector<llama_token_data>& scratch);
 
   const lh_model* model_;
   uint32_t seed_;
@@ -89,7 +90,7 @@ class Sampler {
   std::vector<std::pair<int32_t, float>> bias_;
   Penalties penalties_;
   SamplerPtr dry_;
-  SamplerPtr grammar_;
+  std::unique_ptr<GrammarMatcher> grammar_;
   SamplerPtr chain_;  // empty when greedy
 };
 

@@ -16,12 +16,16 @@ import llamaherd
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
+N_BLOCKS = {"r": 2, "python": 1, "c": 1}  # the second of R goes on with the first
 
 
 def blocks(text: str) -> dict[str, str]:
-    """The first code block of each language."""
+    """The first code blocks of each language, joined."""
     found = re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    return {language: code for language, code in reversed(found) if language in FILES}
+    return {
+        language: "\n".join([code for name, code in found if name == language][:n])
+        for language, n in N_BLOCKS.items()
+    }
 
 
 def commands(language: str, code: str, folder: Path) -> list[list[str]]:

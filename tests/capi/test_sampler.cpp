@@ -6,7 +6,6 @@
 #include <numeric>
 #include <random>
 
-#include "grammar_check.hpp"
 #include "guard.hpp"
 #include "sampler.hpp"
 #include "toy.hpp"
@@ -242,87 +241,6 @@ TEST_CASE("logits that are no numbers are an error, a mask without a way out end
     lh::Sampler sampler(*model, p, cache);
     CHECK(sampler.sample(std::vector<float>(only_eos).data(), scratch) ==
           lh::Sampler::kNothingLeft);
-  }
-}
-
-TEST_CASE("a grammar that would overflow the parser's stack is refused") {
-  const auto nested = [](size_t n) {
-    return "root ::= " + std::string(n, '(') + "\"a\"" + std::string(n, ')');
-  };
-  CHECK_NOTHROW(lh::check_grammar(nested(256)));
-  CHECK_THROWS_AS(lh::check_grammar(nested(257)), lh::Error);
-  const std::string parentheses(1000, '(');
-  CHECK_NOTHROW(lh::check_grammar("root ::= \"" + parentheses + "\\\"((\""));
-  CHECK_NOTHROW(lh::check_grammar("root ::= [" + parentheses + "\\]((]"));
-  CHECK_NOTHROW(lh::check_grammar("root ::= \"a\" # " + parentheses));
-  CHECK_NOTHROW(lh::check_grammar("root ::= \"" + parentheses));
-  std::string rules;
-  for (int i = 0; i <= 10'000; ++i) rules += "r ::= r\n";
-  CHECK_THROWS_AS(lh::check_grammar(rules), lh::Error);
-}
-
-TEST_CASE("a grammar that would keep libllama busy for ever is refused") {
-  const auto refused = [](const std::string& text) -> std::string {
-    try {
-      lh::check_grammar(text);
-    } catch (const lh::Error& e) {
-      return e.what();
-    }
-    return "";
-  };
-  // Rules that multiply: 2 to the n ways to start.
-  const auto doubling = [](int n, const std::string& last) {
-    std::string text = "root ::= r0\n";
-    for (int i = 0; i < n; ++i) {
-      const std::string next = " r" + std::to_string(i + 1);
-      text += "r" + std::to_string(i) + " ::=" + next + next + "\n";
-    }
-    return text + "r" + std::to_string(n) + " ::= " + last + "\n";
-  };
-  CHECK(refused(doubling(30, "\"a\" | \"\"")).find("ways to skip") != std::string::npos);
-  CHECK(refused(doubling(30, "\"a\"?")).find("ways to skip") != std::string::npos);
-  CHECK(refused(doubling(4, "\"a\"?")).empty());
-  CHECK(refused(doubling(30, "\"a\"")).empty());
-  CHECK(refused("root ::= ((\"a\"? | \"b\"){0,200}){0,200}").find("ways") !=
-        std::string::npos);
-  CHECK(refused("root ::= \"a\"{0,2000}").empty());
-  std::string labels = "root ::= \"label\"";
-  for (int i = 0; i < 30'000; ++i) {
-    if (i == 10'000) CHECK(refused(labels).empty());
-    labels += " | \"" + std::to_string(i) + "\"";
-  }
-  CHECK(refused(labels).find("ways to start") != std::string::npos);
-
-  // Left recursion that libllama's check for it does not find.
-  const std::string hidden = "a \"x\" | \"y\"\nb ::= c\nc ::= \"\"\n";
-  CHECK(refused("root ::= a\na ::= b " + hidden).find("left recursion") !=
-        std::string::npos);
-  CHECK(refused("root ::= a\na ::= (b a)* \"x\"\nb ::= c\nc ::= \"z\"?").find("left") !=
-        std::string::npos);
-  CHECK(refused("root ::= a\na ::= \"z\" b " + hidden).empty());
-  CHECK(refused("root ::= (\"a\"*)* root | \"b\"").empty());
-
-  std::string chain;
-  for (int i = 0; i < 3000; ++i) {
-    chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + "\n";
-  }
-  CHECK(refused(chain).find("2000 deep") != std::string::npos);
-}
-
-TEST_CASE("any text is read as a grammar or refused") {
-  std::mt19937 random(23);
-  const std::string alphabet = "ab|()*+?{}0,9:= \n\"[]#<>.\\-";
-  for (int round = 0; round < 5000; ++round) {
-    std::string text = "a ::= ";
-    while (random() % 40 != 0) {
-      text += random() % 15 == 0 ? "b ::=" : "";
-      text += alphabet[random() % alphabet.size()];
-    }
-    try {
-      lh::check_grammar(text);
-    } catch (const lh::Error& e) {
-      CHECK(std::string(e.what()).find("grammar cannot be parsed: ") == 0);
-    }
   }
 }
 

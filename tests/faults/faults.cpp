@@ -322,9 +322,6 @@ SAMPLER(llama_sampler_init_dist, (uint32_t seed), (seed))
 SAMPLER(llama_sampler_init_top_k, (int32_t k), (k))
 SAMPLER(llama_sampler_init_top_p, (float p, size_t keep), (p, keep))
 SAMPLER(llama_sampler_init_min_p, (float p, size_t keep), (p, keep))
-SAMPLER(llama_sampler_init_grammar,
-        (const llama_vocab* vocab, const char* text, const char* root),
-        (vocab, text, root))
 SAMPLER(llama_sampler_init_dry,
         (const llama_vocab* vocab, float multiplier, float base, int32_t allowed,
          int32_t last_n, const char** breakers, size_t n_breakers),

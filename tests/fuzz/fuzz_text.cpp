@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "grammar_matcher.hpp"
 #include "guard.hpp"
 #include "prompt.hpp"
 #include "text.hpp"
@@ -107,20 +108,46 @@ void c_calls(const lh_model& model, Input input) {
   lh_mark_literals(&model, text.data(), size, marked.data(), capacity, &n, &error);
 }
 
+// A grammar is refused or followed: what it allows of all tokens it allows one by one.
+void grammar(const lh_model& model, Input input) {
+  const auto seed = input.byte();
+  const auto no_token = [](std::string_view) { return -1; };
+  try {
+    lh::GrammarMatcher matcher(std::make_shared<lh::Grammar>(
+                                   input.rest(), lh::TokenNames{no_token, fake::kVocab}),
+                               model);
+    for (size_t step = 0; step < 8; ++step) {
+      const std::vector<int32_t> allowed = matcher.allowed_tokens();
+      std::vector<int32_t> one_by_one;
+      for (int32_t token = 0; token < fake::kVocab; ++token) {
+        if (matcher.allows(token)) one_by_one.push_back(token);
+      }
+      require_true(allowed == one_by_one);
+      if (allowed.empty()) break;
+      matcher.accept(allowed[(seed + step * 7) % allowed.size()]);
+    }
+  } catch (const lh::Error& e) {
+    require_true(e.code() == LH_SAMPLER_ERROR);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::unique_ptr<lh_model> model = toy::model();
   Input input(data, size);
-  switch (input.byte() % 3) {
+  switch (input.byte() % 4) {
     case 0:
       generated(input);
       break;
     case 1:
       message(*model, input.rest());
       break;
-    default:
+    case 2:
       c_calls(*model, input);
+      break;
+    default:
+      grammar(*model, input);
       break;
   }
   return 0;

@@ -1,0 +1,59 @@
+// GBNF, llama.cpp's notation for grammars (its grammars/README.md), read into trees.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lh {
+
+struct CharacterRange {
+  uint32_t first;
+  uint32_t last;
+};
+
+// A set of characters: ranges in order, with gaps between them; no NUL, no surrogates.
+using CharacterClass = std::vector<CharacterRange>;
+
+struct GbnfNode {
+  enum class Kind : uint8_t {
+    kLiteral,   // text
+    kClass,     // one character of classes[value]
+    kToken,     // the token `value`
+    kNotToken,  // any other token
+    kRule,      // what rules[value] matches
+    kSequence,  // all children, one after the other
+    kChoice,    // one of the children
+    kRepeat     // the child, `least` to `most` times
+  };
+  static constexpr uint32_t kUnbounded = UINT32_MAX;
+
+  Kind kind = Kind::kSequence;
+  uint32_t value = 0;
+  uint32_t least = 0;
+  uint32_t most = 0;
+  uint32_t height = 0;  // of the tree below
+  std::u32string text;
+  std::vector<GbnfNode> children;
+};
+
+struct Gbnf {
+  std::vector<GbnfNode> rules;
+  std::vector<CharacterClass> classes;
+  uint32_t root = 0;
+};
+
+// The token whose text is `text`, such as "<think>", -1 if there is none; or, for a
+// number in decimal digits, that token.
+struct TokenNames {
+  std::function<int32_t(std::string_view text)> of_text;
+  int32_t n_vocab = 0;
+};
+
+// Throws Error (LH_SAMPLER_ERROR) that names the line, for a text that is no grammar,
+// that nests too deep or lacks a rule.
+Gbnf parse_gbnf(std::string_view text, const TokenNames& tokens);
+
+}  // namespace lh

@@ -1,0 +1,280 @@
+#include "grammar_matcher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "guard.hpp"
+#include "token_pieces.hpp"
+
+namespace lh {
+namespace {
+
+using Kind = Grammar::State::Kind;
+
+constexpr size_t kMaxItems = 2'000'000;    // 8 bytes each
+constexpr int64_t kMaxWork = 500'000'000;  // a second or two
+
+[[noreturn]] void refuse() {
+  throw Error(LH_SAMPLER_ERROR, "grammar has too many ways to read the text so far");
+}
+
+}  // namespace
+
+// ---- Seen -------------------------------------------------------------------------
+
+void GrammarMatcher::Seen::clear() {
+  n_items_ = 0;
+  if (++generation_ == 0) {
+    std::fill(slots_.begin(), slots_.end(), Slot{});
+    generation_ = 1;
+  }
+}
+
+// Where the item is, or the free slot where it belongs.
+GrammarMatcher::Seen::Slot& GrammarMatcher::Seen::slot_of(Item item) {
+  const size_t mask = slots_.size() - 1;
+  const uint64_t key = (uint64_t{item.origin} << 32U | item.state) * 0x9E3779B97F4A7C15U;
+  for (size_t i = key >> 32U;; ++i) {
+    Slot& slot = slots_[i & mask];
+    if (slot.generation != generation_) return slot;
+    if (slot.item.state == item.state && slot.item.origin == item.origin) return slot;
+  }
+}
+
+bool GrammarMatcher::Seen::insert(Item item) {
+  Slot& slot = slot_of(item);
+  if (slot.generation == generation_) return false;
+  slot = {item, generation_};
+  if (2 * ++n_items_ <= slots_.size()) return true;
+  std::vector<Slot> old(slots_.size() * 2);
+  old.swap(slots_);
+  for (const Slot& s : old) {
+    if (s.generation == generation_) slot_of(s.item) = s;
+  }
+  return true;
+}
+
+// ---- GrammarMatcher ---------------------------------------------------------------
+
+GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar> grammar,
+                               const lh_model& model)
+    : grammar_(std::move(grammar)), model_(&model) {
+  start_place();
+  todo_.push_back({grammar_->start(grammar_->root()), 0});
+  close();
+}
+
+void GrammarMatcher::count_work() {
+  if (++n_work_ > kMaxWork) refuse();
+}
+
+void GrammarMatcher::start_place() {
+  places_.push_back({steps_.size(), calls_.size(), false});
+  seen_.clear();
+}
+
+// Follows the items of todo_ to all that can be waited for at the last place.
+void GrammarMatcher::close() {
+  const auto here = static_cast<uint32_t>(places_.size() - 1);
+  while (!todo_.empty()) {
+    const Item item = todo_.back();
+    todo_.pop_back();
+    if (!seen_.insert(item)) continue;
+    count_work();
+    const Grammar::State& state = grammar_->state(item.state);
+    if (state.kind == Kind::kSplit) {
+      const uint32_t* edges = grammar_->edges(state);
+      for (uint32_t k = 0; k < state.next; ++k) todo_.push_back({edges[k], item.origin});
+      continue;
+    }
+    if (state.kind == Kind::kEnd) {
+      complete(state.value, item.origin);
+      continue;
+    }
+    if (steps_.size() + calls_.size() >= kMaxItems) refuse();
+    if (state.kind != Kind::kRule) {
+      steps_.push_back(item);
+      continue;
+    }
+    calls_.push_back(item);
+    todo_.push_back({grammar_->start(state.value), here});
+    if (grammar_->may_be_empty(state.value)) todo_.push_back({state.next, item.origin});
+  }
+  std::sort(calls_.begin() + static_cast<std::ptrdiff_t>(places_.back().first_call),
+            calls_.end(), [&](Item a, Item b) { return rule_of(a) < rule_of(b); });
+}
+
+// Where the rule started, others waited for it.
+void GrammarMatcher::complete(uint32_t rule, uint32_t origin) {
+  Place& here = places_.back();
+  if (rule == grammar_->root() && origin == 0) here.is_complete = true;
+  // Those that wait at this place went on without it, as it may be empty.
+  if (origin == places_.size() - 1) return;
+  const Item* begin = calls_.data() + places_[origin].first_call;
+  const Item* end = calls_.data() + places_[origin + 1].first_call;
+  const Item* call = std::lower_bound(
+      begin, end, rule, [&](Item a, uint32_t value) { return rule_of(a) < value; });
+  for (; call != end && rule_of(*call) == rule; ++call) {
+    count_work();
+    todo_.push_back({grammar_->state(call->state).next, call->origin});
+  }
+}
+
+bool GrammarMatcher::add_character(uint32_t character) {
+  const size_t first = places_.back().first_step;
+  const size_t end = steps_.size();
+  start_place();
+  for (size_t i = first; i < end; ++i) {
+    count_work();
+    const Grammar::State& state = grammar_->state(steps_[i].state);
+    if (grammar_->takes(state, character)) {
+      todo_.push_back({state.next, steps_[i].origin});
+    }
+  }
+  if (todo_.empty()) return false;
+  close();
+  return true;
+}
+
+// Whether some character that starts with these bytes can come.
+bool GrammarMatcher::may_become_character() {
+  const auto n_bits = static_cast<uint32_t>(6 * partial_.n_left);
+  const uint32_t first = std::max(partial_.value << n_bits, partial_.least);
+  const uint32_t last = ((partial_.value + 1) << n_bits) - 1;
+  if (first > last) return false;
+  for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
+    count_work();
+    if (grammar_->takes_any(grammar_->state(steps_[i].state), first, last)) return true;
+  }
+  return false;
+}
+
+bool GrammarMatcher::add_byte(uint8_t byte) {
+  if (partial_.n_left > 0) {
+    if ((byte & 0xC0U) != 0x80U) return false;
+    partial_.value = partial_.value << 6U | (byte & 0x3FU);
+    if (--partial_.n_left > 0) return may_become_character();
+    return partial_.value >= partial_.least && add_character(partial_.value);
+  }
+  if (byte < 0x80) return add_character(byte);
+  if (byte < 0xC2 || byte > 0xF4) return false;
+  if (byte < 0xE0) {
+    partial_ = {byte & 0x1FU, 0x80, 1};
+  } else if (byte < 0xF0) {
+    partial_ = {byte & 0x0FU, 0x800, 2};
+  } else {
+    partial_ = {byte & 0x07U, 0x10000, 3};
+  }
+  return may_become_character();
+}
+
+bool GrammarMatcher::add_bytes(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [&](char c) { return add_byte(static_cast<uint8_t>(c)); });
+}
+
+void GrammarMatcher::go_back(const Mark& mark) {
+  if (mark.n_places < places_.size()) {
+    steps_.resize(places_[mark.n_places].first_step);
+    calls_.resize(places_[mark.n_places].first_call);
+    places_.resize(mark.n_places);
+  }
+  partial_ = mark.partial;
+  todo_.clear();
+}
+
+// What follows the steps that take a token by its number.
+std::vector<GrammarMatcher::Item> GrammarMatcher::after_token(int32_t token) const {
+  std::vector<Item> after;
+  if (partial_.n_left > 0) return after;
+  for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
+    const Grammar::State& state = grammar_->state(steps_[i].state);
+    const bool is_it = state.value == static_cast<uint32_t>(token);
+    if ((state.kind == Kind::kToken && is_it) ||
+        (state.kind == Kind::kNotToken && !is_it)) {
+      after.push_back({state.next, steps_[i].origin});
+    }
+  }
+  return after;
+}
+
+bool GrammarMatcher::allows(int32_t token) {
+  if (model_->is_eog(token)) return is_complete();
+  if (!after_token(token).empty()) return true;
+  const std::string piece = model_->piece(token);
+  if (piece.empty()) return false;
+  n_work_ = 0;
+  const Mark before = mark();
+  const bool allowed = add_bytes(piece);
+  go_back(before);
+  return allowed;
+}
+
+void GrammarMatcher::accept(int32_t token) {
+  if (model_->is_eog(token)) return;
+  n_work_ = 0;
+  std::vector<Item> after = after_token(token);
+  const std::string piece = model_->piece(token);
+  const Mark before = mark();
+  const bool is_read = !piece.empty() && add_bytes(piece);
+  if (after.empty()) {
+    if (!is_read) throw Error(LH_INTERNAL, "a token that the grammar does not allow");
+    return;
+  }
+  // Read by its characters as well, it ends at the same place.
+  if (!is_read || partial_.n_left > 0) {
+    go_back(before);
+    start_place();
+  }
+  todo_ = std::move(after);
+  close();
+}
+
+void GrammarMatcher::allow_by_number(std::vector<bool>& allowed) const {
+  if (partial_.n_left > 0) return;
+  std::vector<uint32_t> others;  // the tokens that are not meant
+  for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
+    const Grammar::State& state = grammar_->state(steps_[i].state);
+    if (state.kind == Kind::kToken) allowed[state.value] = true;
+    if (state.kind == Kind::kNotToken) others.push_back(state.value);
+  }
+  if (others.empty()) return;
+  const bool is_one = std::all_of(others.begin(), others.end(),
+                                  [&](uint32_t token) { return token == others[0]; });
+  const bool last = !is_one || allowed[others[0]];
+  std::fill(allowed.begin(), allowed.end(), true);
+  allowed[others[0]] = last;
+}
+
+std::vector<int32_t> GrammarMatcher::allowed_tokens() {
+  n_work_ = 0;
+  std::vector<bool> allowed(static_cast<size_t>(model_->n_vocab()));
+  allow_by_number(allowed);
+  const TokenPieces& pieces = model_->pieces();
+  // marks[n]: behind the first n bytes of the entry, as far as they can be read.
+  std::vector<Mark> marks = {mark()};
+  for (const TokenPieces::Entry& entry : pieces.entries()) {
+    // It starts with the bytes that could not be read of the entry before it.
+    if (entry.shared >= marks.size()) continue;
+    marks.resize(entry.shared + 1);
+    go_back(marks.back());
+    const std::string_view bytes = pieces.bytes(entry);
+    size_t n_read = entry.shared;
+    while (n_read < bytes.size() && add_byte(static_cast<uint8_t>(bytes[n_read]))) {
+      marks.push_back(mark());
+      ++n_read;
+    }
+    if (n_read == bytes.size()) allowed[static_cast<size_t>(entry.token)] = true;
+  }
+  go_back(marks.front());
+  for (const int32_t token : model_->eog_tokens()) {
+    allowed[static_cast<size_t>(token)] = is_complete();
+  }
+  std::vector<int32_t> tokens;
+  for (size_t token = 0; token < allowed.size(); ++token) {
+    if (allowed[token]) tokens.push_back(static_cast<int32_t>(token));
+  }
+  return tokens;
+}
+
+}  // namespace lh

@@ -1,0 +1,36 @@
+// The texts of a vocabulary in the order of their bytes, so that those with the same
+// beginning are neighbours: a grammar reads each beginning once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lh {
+
+class TokenPieces {
+ public:
+  struct Entry {
+    int32_t token;
+    uint32_t offset;  // of its bytes
+    uint32_t size;
+    uint32_t shared;  // bytes that it has in common with the entry before it
+  };
+
+  // pieces[token] are the bytes that the token adds; tokens without any are left out.
+  explicit TokenPieces(const std::vector<std::string>& pieces);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::string_view bytes(const Entry& entry) const {
+    return std::string_view(bytes_).substr(entry.offset, entry.size);
+  }
+  size_t longest() const { return longest_; }
+
+ private:
+  std::string bytes_;
+  std::vector<Entry> entries_;
+  size_t longest_ = 0;
+};
+
+}  // namespace lh
