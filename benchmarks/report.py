@@ -186,11 +186,12 @@ def conditions(summary: Summary) -> str:
     lines = []
     for about in summary["sessions"]:
         quick = "**a quick look, no figures to quote**, " if about["quick"] else ""
+        use = ": the texts that prompts get alone" if about["is_reference"] else ""
         lines.append(
             f"- {quick}{about['processor']}, {about['n_threads']} threads; llamaherd "
             f"{about['llamaherd']} ({about['commit']}), llama-cpp-python "
             f"{about['llama_cpp_python']}, Python {about['python']}; "
-            f"seed {about['seed']}."
+            f"seed {about['seed']}{use}."
         )
     if summary.get("others_cpus") is not None:
         lines.append(

@@ -18,6 +18,7 @@ from shape import Shape, ideal_seconds
 
 SUMMARY = Path(__file__).parent / "summary.json"
 OWN = ("llamaherd", "deterministic")
+REFERENCES = {"count", "alone", "alone-deterministic"}  # of which no time is shown
 ABOUT = (
     *("session", "quick", "seed", "n_threads", "llamaherd", "commit"),
     *("llama_cpp_python", "python", "machine", "processor", "n_processors"),
@@ -51,6 +52,9 @@ def summarise(records: list[Record]) -> dict[str, object]:
         record["session"]: {name: record.get(name) for name in ABOUT}
         for record in records
     }
+    for session, settings in about.items():
+        engines = {r["engine"] for r in records if r["session"] == session}
+        settings["is_reference"] = engines <= REFERENCES
     tried = {r["engine"].removeprefix("server-") for r in records}
     slots = {int(name.split("-")[0]) for name in tried if name[0].isdigit()}
     others = [r["others_cpus"] for r in records if r.get("others_cpus") is not None]

@@ -11,6 +11,7 @@
 namespace lh {
 namespace {
 
+constexpr size_t kMaxParts = 1'000'000;
 // Trees are walked by recursion.
 constexpr size_t kMaxDepth = 256;      // of parentheses
 constexpr uint32_t kMaxHeight = 1024;  // of a tree: operators nest, too
@@ -155,6 +156,9 @@ class Parser {
   GbnfNode read_sequence(size_t depth) {
     std::vector<GbnfNode> parts;
     for (;; skip_space(depth > 0)) {
+      if (++n_parts_ > kMaxParts) {
+        refuse_whole("it has more than " + std::to_string(kMaxParts) + " parts");
+      }
       const char c = peek();
       if (c == '"') {
         parts.push_back(read_literal());
@@ -368,6 +372,7 @@ class Parser {
   std::string_view text_;
   const TokenNames& tokens_;
   size_t i_ = 0;
+  size_t n_parts_ = 0;
   Gbnf grammar_;
   std::map<std::string, uint32_t> rules_;  // in order: of missing ones the first is named
   std::vector<bool> defined_;

@@ -80,6 +80,7 @@ void GrammarMatcher::close() {
     const Item item = todo_.back();
     todo_.pop_back();
     if (!seen_.insert(item)) continue;
+    if (seen_.size() + todo_.size() > kMaxItems) refuse();
     count_work();
     const Grammar::State& state = grammar_->state(item.state);
     if (state.kind == Kind::kSplit) {

@@ -63,6 +63,7 @@ class GrammarMatcher {
     Seen() : slots_(64) {}
     void clear();
     bool insert(Item item);  // false: it was there
+    size_t size() const { return n_items_; }
 
    private:
     struct Slot {

@@ -61,7 +61,8 @@
 #' @param stop Texts that end an answer and are not part of it. NULL: an answer ends where
 #'   the model ends it, or after `max_tokens`.
 #' @param ignore_eos TRUE does not let the model end an answer.
-#' @param grammar GBNF grammar, with a rule `root`, that the answers follow.
+#' @param grammar A grammar that the answers follow, in llama.cpp's notation GBNF, such as
+#'   `root ::= "yes" | "no"`. It may list thousands of labels.
 #' @param parse_special Whether texts of special tokens, such as `<|im_end|>`, in prompts
 #'   are these tokens (TRUE) or plain text (FALSE). `"auto"` takes prompts that
 #'   [apply_chat_template()] made for the first and others for the second.

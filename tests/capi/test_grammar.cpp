@@ -152,6 +152,8 @@ TEST_CASE("what would take too much memory or stack is refused") {
   CHECK(reason("root ::= ((\"a\"{1,2000}){1,2000}){1,99999999999999}").find("states") !=
         std::string::npos);
   CHECK(matches("root ::= (\"\"{4000000000}){4000000000} \"\"*", ""));
+  CHECK(reason("root ::= a" + repeated(" a", 1'000'000)).find("1000000 parts") !=
+        std::string::npos);
 }
 
 TEST_CASE("rules that start with themselves, and empty ones, match what they say") {
@@ -193,6 +195,10 @@ TEST_CASE("a grammar that takes too much for one text ends that text") {
   CHECK(starts(m, repeated("a", 10)));
   CHECK_THROWS_WITH_AS(starts(m, repeated("a", 100)),
                        "grammar has too many ways to read the text so far", lh::Error);
+  // Nothing is kept of these ways, but they are followed from each of the places before.
+  auto empty = matcher("root ::= \"a\" root (\"\" | \"\"){0,150000} | \"z\"");
+  CHECK(starts(empty, repeated("a", 9)));
+  CHECK_THROWS_AS(starts(empty, "z"), lh::Error);
 }
 
 TEST_CASE("characters are allowed byte by byte, and only whole ones") {
