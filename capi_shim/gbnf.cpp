@@ -331,7 +331,7 @@ class Parser {
     if (take("x")) return read_hex(2);
     if (take("u")) return read_hex(4);
     if (take("U")) return read_hex(8);
-    refuse_here("one of n r t x u U \\ \" [ ] - behind \\");
+    refuse_here(R"(one of n r t x u U \ " [ ] - behind \)");
   }
 
   char32_t read_hex(int n_digits) {

@@ -64,6 +64,7 @@ uint32_t Grammar::add_tree(const GbnfNode& tree, uint32_t next) {
       return next;
     case GbnfNode::Kind::kChoice: {
       std::vector<uint32_t> targets;
+      targets.reserve(tree.children.size());
       for (const GbnfNode& way : tree.children) targets.push_back(add_tree(way, next));
       return add_split(targets);
     }
