@@ -373,7 +373,7 @@ void lh_engine::sample_client(Client& client, int32_t i_logits) {
 }
 
 void lh_engine::accept(Client& client, int32_t token) {
-  if (llama_vocab_is_eog(model_.vocab(), token)) {
+  if (model_.is_eog(token)) {
     finish(client, LH_FINISH_EOG, "");
     return;
   }

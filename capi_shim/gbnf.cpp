@@ -65,10 +65,10 @@ class Parser {
     skip_space(true);
     while (!at_end()) read_rule();
     for (const auto& [name, rule] : rules_) {
-      if (!defined_[rule]) refuse_whole("rule \"" + name + "\" is not defined");
+      if (!defined_[rule]) refuse_grammar("rule \"" + name + "\" is not defined");
     }
     const auto root = rules_.find("root");
-    if (root == rules_.end()) refuse_whole("it has no rule \"root\"");
+    if (root == rules_.end()) refuse_grammar("it has no rule \"root\"");
     grammar_.root = root->second;
     return std::move(grammar_);
   }
@@ -76,12 +76,9 @@ class Parser {
  private:
   using Kind = GbnfNode::Kind;
 
-  [[noreturn]] static void refuse_whole(const std::string& why) {
-    throw Error(LH_SAMPLER_ERROR, "grammar cannot be parsed: " + why);
-  }
   [[noreturn]] void refuse(const std::string& why) const {
     const auto line = 1 + std::count(text_.begin(), text_.begin() + place(), '\n');
-    refuse_whole("line " + std::to_string(line) + ": " + why);
+    refuse_grammar("line " + std::to_string(line) + ": " + why);
   }
   [[noreturn]] void refuse_here(const std::string& expected) const {
     std::string_view there = text_.substr(i_, text_.find_first_of("\r\n", i_) - i_);
@@ -157,7 +154,7 @@ class Parser {
     std::vector<GbnfNode> parts;
     for (;; skip_space(depth > 0)) {
       if (++n_parts_ > kMaxParts) {
-        refuse_whole("it has more than " + std::to_string(kMaxParts) + " parts");
+        refuse_grammar("it has more than " + std::to_string(kMaxParts) + " parts");
       }
       const char c = peek();
       if (c == '"') {
@@ -189,12 +186,14 @@ class Parser {
     if (children.size() == 1) return std::move(children.front());
     GbnfNode node;
     node.kind = kind;
-    for (const GbnfNode& child : children) {
-      node.height = std::max(node.height, child.height + 1);
-    }
-    if (node.height > kMaxHeight) refuse("it nests too deep");
-    node.children = std::move(children);
+    for (GbnfNode& child : children) add_child(node, std::move(child));
     return node;
+  }
+
+  void add_child(GbnfNode& node, GbnfNode child) const {
+    node.height = std::max(node.height, child.height + 1);
+    if (node.height > kMaxHeight) refuse("it nests too deep");
+    node.children.push_back(std::move(child));
   }
 
   GbnfNode read_group(size_t depth) {
@@ -219,9 +218,7 @@ class Parser {
     } else if (!take("*")) {
       read_times(node, depth > 0);
     }
-    node.height = child.height + 1;
-    if (node.height > kMaxHeight) refuse("it nests too deep");
-    node.children.push_back(std::move(child));
+    add_child(node, std::move(child));
     return node;
   }
 
@@ -379,6 +376,10 @@ class Parser {
 };
 
 }  // namespace
+
+void refuse_grammar(const std::string& why) {
+  throw Error(LH_SAMPLER_ERROR, "grammar cannot be parsed: " + why);
+}
 
 Gbnf parse_gbnf(std::string_view text, const TokenNames& tokens) {
   return Parser(text, tokens).parse();

@@ -45,12 +45,14 @@ struct Gbnf {
   uint32_t root = 0;
 };
 
-// The token whose text is `text`, such as "<think>", -1 if there is none; or, for a
-// number in decimal digits, that token.
+// What a grammar may call tokens by: their texts, such as "<think>", and numbers.
 struct TokenNames {
-  std::function<int32_t(std::string_view text)> of_text;
+  std::function<int32_t(std::string_view text)> of_text;  // -1: there is none
   int32_t n_vocab = 0;
 };
+
+// Throws Error (LH_SAMPLER_ERROR) with the reason.
+[[noreturn]] void refuse_grammar(const std::string& why);
 
 // Throws Error (LH_SAMPLER_ERROR) that names the line, for a text that is no grammar,
 // that nests too deep or lacks a rule.

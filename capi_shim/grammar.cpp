@@ -27,9 +27,8 @@ Grammar::Grammar(std::string_view gbnf, const TokenNames& tokens) {
 
 uint32_t Grammar::add(Kind kind, uint32_t value, uint32_t next) {
   if (states_.size() + edges_.size() >= kMaxStates) {
-    throw Error(LH_SAMPLER_ERROR, "grammar cannot be parsed: it has more than " +
-                                      std::to_string(kMaxStates) +
-                                      " states; fewer or smaller repetitions help");
+    refuse_grammar("it has more than " + std::to_string(kMaxStates) +
+                   " states; fewer or smaller repetitions help");
   }
   states_.push_back({kind, value, next});
   return static_cast<uint32_t>(states_.size() - 1);
@@ -102,10 +101,10 @@ void Grammar::find_empty_rules() {
   constexpr uint32_t kNone = UINT32_MAX;
   std::vector<std::vector<uint32_t>> before(states_.size());
   std::vector<uint32_t> rule_started(states_.size(), kNone);
-  std::vector<uint32_t> todo;
+  std::vector<uint32_t> pending;
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const State& s = states_[i];
-    if (s.kind == Kind::kEnd) todo.push_back(i);
+    if (s.kind == Kind::kEnd) pending.push_back(i);
     if (s.kind == Kind::kRule) before[s.next].push_back(i);
     for (uint32_t k = 0; s.kind == Kind::kSplit && k < s.next; ++k) {
       before[edges(s)[k]].push_back(i);
@@ -117,20 +116,20 @@ void Grammar::find_empty_rules() {
   may_be_empty_.assign(starts_.size(), false);
   std::vector<bool> reached(states_.size(), false);
   std::vector<std::vector<uint32_t>> waiting(starts_.size());  // for a rule to be so
-  while (!todo.empty()) {
-    const uint32_t i = todo.back();
-    todo.pop_back();
+  while (!pending.empty()) {
+    const uint32_t i = pending.back();
+    pending.pop_back();
     if (reached[i]) continue;
     reached[i] = true;
     for (const uint32_t previous : before[i]) {
       const State& s = states_[previous];
       const bool waits = s.kind == Kind::kRule && !may_be_empty_[s.value];
-      (waits ? waiting[s.value] : todo).push_back(previous);
+      (waits ? waiting[s.value] : pending).push_back(previous);
     }
     const uint32_t rule = rule_started[i];
     if (rule == kNone) continue;
     may_be_empty_[rule] = true;
-    todo.insert(todo.end(), waiting[rule].begin(), waiting[rule].end());
+    pending.insert(pending.end(), waiting[rule].begin(), waiting[rule].end());
   }
 }
 

@@ -60,7 +60,7 @@ GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar> grammar,
                                const lh_model& model)
     : grammar_(std::move(grammar)), model_(&model) {
   start_place();
-  todo_.push_back({grammar_->start(grammar_->root()), 0});
+  pending_.push_back({grammar_->start(grammar_->root()), 0});
   close();
 }
 
@@ -73,19 +73,20 @@ void GrammarMatcher::start_place() {
   seen_.clear();
 }
 
-// Follows the items of todo_ to all that can be waited for at the last place.
+// Follows the items of pending_ to all that can be waited for at the last place.
 void GrammarMatcher::close() {
   const auto here = static_cast<uint32_t>(places_.size() - 1);
-  while (!todo_.empty()) {
-    const Item item = todo_.back();
-    todo_.pop_back();
+  while (!pending_.empty()) {
+    const Item item = pending_.back();
+    pending_.pop_back();
     if (!seen_.insert(item)) continue;
-    if (seen_.size() + todo_.size() > kMaxItems) refuse();
+    if (seen_.size() + pending_.size() > kMaxItems) refuse();
     count_work();
     const Grammar::State& state = grammar_->state(item.state);
     if (state.kind == Kind::kSplit) {
       const uint32_t* edges = grammar_->edges(state);
-      for (uint32_t k = 0; k < state.next; ++k) todo_.push_back({edges[k], item.origin});
+      for (uint32_t k = 0; k < state.next; ++k)
+        pending_.push_back({edges[k], item.origin});
       continue;
     }
     if (state.kind == Kind::kEnd) {
@@ -98,8 +99,9 @@ void GrammarMatcher::close() {
       continue;
     }
     calls_.push_back(item);
-    todo_.push_back({grammar_->start(state.value), here});
-    if (grammar_->may_be_empty(state.value)) todo_.push_back({state.next, item.origin});
+    pending_.push_back({grammar_->start(state.value), here});
+    if (grammar_->may_be_empty(state.value))
+      pending_.push_back({state.next, item.origin});
   }
   std::sort(calls_.begin() + static_cast<std::ptrdiff_t>(places_.back().first_call),
             calls_.end(), [&](Item a, Item b) { return rule_of(a) < rule_of(b); });
@@ -117,7 +119,7 @@ void GrammarMatcher::complete(uint32_t rule, uint32_t origin) {
       begin, end, rule, [&](Item a, uint32_t value) { return rule_of(a) < value; });
   for (; call != end && rule_of(*call) == rule; ++call) {
     count_work();
-    todo_.push_back({grammar_->state(call->state).next, call->origin});
+    pending_.push_back({grammar_->state(call->state).next, call->origin});
   }
 }
 
@@ -129,10 +131,10 @@ bool GrammarMatcher::add_character(uint32_t character) {
     count_work();
     const Grammar::State& state = grammar_->state(steps_[i].state);
     if (grammar_->takes(state, character)) {
-      todo_.push_back({state.next, steps_[i].origin});
+      pending_.push_back({state.next, steps_[i].origin});
     }
   }
-  if (todo_.empty()) return false;
+  if (pending_.empty()) return false;
   close();
   return true;
 }
@@ -181,7 +183,7 @@ void GrammarMatcher::go_back(const Mark& mark) {
     places_.resize(mark.n_places);
   }
   partial_ = mark.partial;
-  todo_.clear();
+  pending_.clear();
 }
 
 // What follows the steps that take a token by its number.
@@ -227,7 +229,7 @@ void GrammarMatcher::accept(int32_t token) {
     go_back(before);
     start_place();
   }
-  todo_ = std::move(after);
+  pending_ = std::move(after);
   close();
 }
 

@@ -97,7 +97,7 @@ class GrammarMatcher {
   std::vector<Item> calls_;
   std::vector<Place> places_;
   Partial partial_;
-  std::vector<Item> todo_;  // for the last place
+  std::vector<Item> pending_;  // for the last place
   Seen seen_;
   int64_t n_work_ = 0;  // items looked at for the next token
 };

@@ -84,7 +84,7 @@ lh_model::lh_model(llama_model* model)
   constexpr unsigned kSpecial = static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL) |
                                 static_cast<unsigned>(LLAMA_TOKEN_ATTR_UNKNOWN);
   for (int32_t token = 0; token < n_vocab_; ++token) {
-    if (llama_vocab_is_eog(vocab_, token)) eog_tokens_.push_back(token);
+    if (is_eog(token)) eog_tokens_.push_back(token);
     const auto attr = static_cast<unsigned>(llama_vocab_get_attr(vocab_, token));
     if ((attr & kSpecial) == 0) continue;
     special_texts_.insert(llama_vocab_get_text(vocab_, token));
