@@ -47,6 +47,7 @@ struct Client {
   int32_t n_own_cells = 0;                    // counted in the engine's total
   std::shared_ptr<SharedCells> shared_cells;  // of the prefix it was forked from
   bool verified = false;                      // its position was checked since it moved
+  int32_t lost_at = -1;                       // the furthest position of a lost state
   std::vector<uint8_t> saved;                 // its KV cells while paused
   int32_t n_saved = 0;                        // the position they end at
 

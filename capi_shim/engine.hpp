@@ -87,8 +87,9 @@ struct lh_engine {
   void remove_fillers();
   void verify_positions(std::vector<int64_t>& events);
   lh_status decode_batch(lh_run_result& result, std::string& message);
-  void rewind_batch();
+  bool rewind_batch();
   void lose_states();
+  bool is_behind(const lh::Client& client) const;
   void after_decode(double seconds, std::vector<int64_t>& events);
   void sample_client(lh::Client& client, int32_t i_logits);
   void hold(lh::Client& prefix);

@@ -15,7 +15,8 @@ using lh::Error;
 
 namespace {
 
-constexpr int32_t kNoMemory = -2;
+constexpr int32_t kNoSlot = 1;
+constexpr int32_t kInvalidBatch = -1;
 constexpr int32_t kThrew = -100;  // decode_code when llama_decode threw
 
 // From so many tokens of a prompt on ggml computes attention another way, which rounds
@@ -28,11 +29,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 const char* describe_decode_code(int32_t code) {
   switch (code) {
-    case 1:
+    case kNoSlot:
       return "no free KV cells";
     case 2:
       return "aborted, though nobody asked for it";
-    case -1:
+    case kInvalidBatch:
       return "invalid batch";
     case kThrew:
       return "an exception";
@@ -210,13 +211,8 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   const lh::LogMark mark;
   int32_t code = kThrew;
   std::string reason;
-  bool out_of_memory = false;
   try {
     code = llama_decode(ctx_.get(), batch_.get());
-    out_of_memory = code == kNoMemory;
-  } catch (const std::bad_alloc& e) {
-    reason = e.what();
-    out_of_memory = true;
   } catch (const std::exception& e) {
     reason = e.what();
   } catch (...) {
@@ -224,13 +220,9 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   }
   remove_fillers();
   if (code == 0) return LH_OK;
-  const bool is_aborted = abort_flag_->load();
-  if (is_recurrent_ && (is_aborted || out_of_memory)) {
-    lose_states();
-  } else {
-    rewind_batch();
-  }
-  if (is_aborted) return LH_ABORTED;
+  const bool was_begun = code != kNoSlot && code != kInvalidBatch;
+  if ((is_recurrent_ && was_begun) || !rewind_batch()) lose_states();
+  if (abort_flag_->load()) return LH_ABORTED;
   ++stats_.n_failed_decodes;
   result.decode_code = code;
   if (reason.empty()) reason = mark.first_problem();
@@ -246,25 +238,23 @@ void lh_engine::remove_fillers() {
   fillers_.clear();
 }
 
-// Part of a failed batch may be in the cache: back to what the records say.
-void lh_engine::rewind_batch() {
-  for (const Part& part : parts_) {
-    Client& client = *part.client;
-    client.verified = false;
-    if (positions_.rewind(client.seq_id)) continue;
-    // A recurrent state cannot be cut: this client starts over.
-    uncount_cells(client);
-    client.state = LH_STATE_PREFILL;
-  }
+// Part of a failed batch may be in the cache: back to what the records say. False: it
+// cannot be cut.
+bool lh_engine::rewind_batch() {
+  return std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+    part.client->verified = false;
+    return positions_.rewind(part.client->seq_id);
+  });
 }
 
 // libllama writes down what becomes of recurrent states, those of other sequences
-// included, before it computes it. If it was stopped in between, nothing of that can be
+// included, before it computes it. If it failed in between, nothing of that can be
 // trusted: all clients start over, and a held prefix has nothing left to be forked.
 void lh_engine::lose_states() {
   llama_memory_clear(llama_get_memory(ctx_.get()), false);
   for (auto& [id, client] : clients_) {
     if (client.seq_id < 0) continue;
+    client.lost_at = std::max(client.lost_at, positions_.get(client.seq_id));
     positions_.clear(client.seq_id);
     uncount_cells(client);
     client.verified = false;
@@ -274,18 +264,26 @@ void lh_engine::lose_states() {
   ++stats_.n_lost;
 }
 
+// Whether a client has yet to get further than it was when its state was lost. What it
+// makes up for is no step: whoever asks for one learns what comes next.
+bool lh_engine::is_behind(const Client& client) const {
+  return client.is_active() && positions_.get(client.seq_id) <= client.lost_at;
+}
+
 lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& events,
                          lh_run_result& result, std::string& message) {
   const std::scoped_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
   events.reserve(clients_.size());  // nothing may fail between a decode and its events
+  int32_t n_counted = 0;
   const auto count_active = [&] {
     result.n_active = static_cast<int32_t>(select(params).size());
     return LH_OK;
   };
   for (;;) {
     if (abort_flag_->load()) return LH_ABORTED;
-    if (!build_batch(select(params))) return count_active();
+    const std::vector<Client*> clients = select(params);
+    if (!build_batch(clients)) return count_active();
     verify_positions(events);
     if (!events.empty()) return count_active();
 
@@ -297,7 +295,10 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     }
     after_decode(seconds_since(decode_start), events);
     ++result.n_steps;
-    const bool enough = params.max_steps > 0 && result.n_steps >= params.max_steps;
+    n_counted +=
+        std::none_of(clients.begin(), clients.end(),
+                     [this](const Client* client) { return is_behind(*client); });
+    const bool enough = params.max_steps > 0 && n_counted >= params.max_steps;
     const bool late =
         params.max_time_ms > 0 && seconds_since(start) * 1e3 >= params.max_time_ms;
     if (!events.empty() || enough || late) return count_active();

@@ -371,7 +371,7 @@ LH_API int32_t lh_engine_submit(lh_engine* engine, const lh_request* request,
 typedef struct lh_run_params {
   const int64_t* ids; /* int64[n_ids]: run only these; NULL: all */
   int32_t n_ids;
-  int32_t max_steps;   /* <= 0: no limit */
+  int32_t max_steps;   /* <= 0: no limit; those that make up for lost states don't count */
   int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
 } lh_run_params;
 
@@ -387,8 +387,9 @@ typedef struct lh_run_result {
  * a step in which a request was held, finished or failed, with their ids in `events`
  * (int64[capacity], capacity >= number of requests), when a limit is reached, or when
  * nothing is left to do. LH_DECODE_ERROR: the batch was refused, the cells it left are
- * removed, every client is as it was before the step; also when it was aborted though
- * nobody asked for that. LH_ABORTED: see lh_engine_abort. */
+ * removed, every client is as it was before the step, but that a batch which failed
+ * halfway costs recurrent states: their clients start over; also when it was aborted
+ * though nobody asked for that. LH_ABORTED: see lh_engine_abort. */
 LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
                              int64_t* events, int32_t capacity, lh_run_result* result,
                              lh_error* error);
@@ -443,7 +444,7 @@ typedef struct lh_stats {
   int64_t n_generated; /* tokens sampled and kept */
   int64_t n_batches;   /* llama_decode calls that succeeded */
   int64_t n_failed_decodes;
-  int64_t n_lost; /* times a decode that stopped halfway cost all recurrent states */
+  int64_t n_lost; /* times a decode that failed halfway cost all recurrent states */
   int64_t n_pauses;
   int64_t n_cells_max; /* KV high-water mark, cells */
   int64_t n_clients;   /* sum over batches of clients in the batch */

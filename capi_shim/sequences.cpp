@@ -47,10 +47,7 @@ void Positions::clear_unlocked(int32_t seq_id) {
 
 bool Positions::rewind(int32_t seq_id) {
   const std::scoped_lock lock(mutex_);
-  const int32_t next = get_unlocked(seq_id);
-  if (next > 0 && llama_memory_seq_rm(memory_, seq_id, next, -1)) return true;
-  clear_unlocked(seq_id);
-  return next == 0;
+  return llama_memory_seq_rm(memory_, seq_id, get_unlocked(seq_id), -1);
 }
 
 void Positions::verify(int32_t seq_id) const {

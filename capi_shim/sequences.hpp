@@ -24,7 +24,7 @@ class Positions {
   // Removes every cell of the sequence, whatever the record says, and the record.
   void clear(int32_t seq_id);
   // Removes the cells from the recorded position on, which a failed decode may have left.
-  // A memory that cannot be cut (recurrent) is cleared as a whole: returns false.
+  // False: the memory cannot be cut there (recurrent).
   bool rewind(int32_t seq_id);
   // Compares the record with llama_memory_seq_pos_max; throws Error naming both.
   void verify(int32_t seq_id) const;

@@ -10,8 +10,9 @@
 #include "toy.hpp"
 
 struct Fixture {
-  explicit Fixture(int32_t n_ctx = 256, int32_t n_seq_max = 4, bool unified = true)
-      : model((fake::reset(), toy::model())),
+  explicit Fixture(int32_t n_ctx = 256, int32_t n_seq_max = 4, bool unified = true,
+                   bool recurrent = false)
+      : model((fake::reset(), fake::settings().recurrent = recurrent, toy::model())),
         engine(*model, toy::engine_params(n_ctx, n_seq_max, unified)) {}
   ~Fixture() { CHECK(fake::counts().n_violations == 0); }
 

@@ -14,9 +14,8 @@ TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") 
   for (const bool recurrent : {false, true}) {
     for (const Fault fault :
          {Fault::kNoSlot, Fault::kInvalid, Fault::kFatal, Fault::kThrow}) {
-      Fixture f;
+      Fixture f(256, 4, true, recurrent);
       fake::settings().eos_share = 0;
-      fake::settings().recurrent = recurrent;
       fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
         return n == 3 || n == 4 ? fault : Fault::kNone;
       };
@@ -34,6 +33,8 @@ TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") 
       CHECK(f.text(1) == fake::answer(kHello, 10));
       CHECK(f.text(2) == fake::answer(toy::tokens("two"), 10));
       CHECK(f.engine.stats().n_failed_decodes == 2);
+      const bool was_begun = fault == Fault::kFatal || fault == Fault::kThrow;
+      CHECK(f.engine.stats().n_lost == (recurrent && was_begun ? 2 : 0));
       CHECK(f.engine.info().n_cells_used == 0);
       CHECK(fake::n_cells_left() == 0);
     }
@@ -41,11 +42,9 @@ TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") 
 }
 
 TEST_CASE("a batch stopped halfway costs all recurrent states and no answer") {
-  fake::reset();
+  Fixture f(256, 4, true, true);
+  lh_engine& engine = f.engine;
   fake::settings().eos_share = 0;
-  fake::settings().recurrent = true;
-  const auto model = toy::model();
-  lh_engine engine(*model, toy::engine_params(256, 4, true));
   const auto hello = [](const char* rest) {
     return toy::tokens(std::string("hello") + rest);
   };
@@ -71,10 +70,38 @@ TEST_CASE("a batch stopped halfway costs all recurrent states and no answer") {
   toy::submit(engine, Request(3, hello("3"), 10).fork_from(100));
   CHECK(engine.get(3).n_reused == 0);
   toy::run_all(engine);
-  CHECK(std::string(engine.get(1).text) == fake::answer(hello("1"), 10));
-  CHECK(std::string(engine.get(2).text) == fake::answer(toy::tokens("two"), 10));
-  CHECK(std::string(engine.get(3).text) == fake::answer(hello("3"), 10));
-  CHECK(fake::counts().n_violations == 0);
+  CHECK(f.text(1) == fake::answer(hello("1"), 10));
+  CHECK(f.text(2) == fake::answer(toy::tokens("two"), 10));
+  CHECK(f.text(3) == fake::answer(hello("3"), 10));
+}
+
+TEST_CASE("a step goes beyond where states were lost, so that who is guilty shows") {
+  Fixture f(256, 4, true, true);
+  fake::settings().eos_share = 0;
+  const std::vector<int32_t> prompt(80, 'x');  // three batches
+  toy::submit(f.engine, Request(1, prompt, 10));
+  toy::submit(f.engine, Request(2, kHello, 10));
+  toy::run(f.engine, 2);
+  const auto strike = [](Fault fault) {
+    fake::settings().fault = [fault](int64_t, const std::vector<int32_t>& seq_ids) {
+      const bool is_hit = std::count(seq_ids.begin(), seq_ids.end(), 0) != 0;
+      return is_hit ? fault : Fault::kNone;
+    };
+  };
+  strike(Fault::kFatal);
+  CHECK(toy::run(f.engine, 1).status == LH_DECODE_ERROR);
+  strike(Fault::kNone);
+  const std::vector<int64_t> first = {1};
+  const std::vector<int64_t> second = {2};
+  const toy::Ran again = toy::run(f.engine, 1, &first);
+  CHECK(again.status == LH_OK);
+  CHECK(again.result.n_steps == 3);  // the first two make up for what was lost
+  CHECK(toy::run(f.engine, 1, &second).status == LH_OK);
+  strike(Fault::kFatal);
+  CHECK(toy::run(f.engine, 1, &first).status == LH_DECODE_ERROR);
+  f.engine.end(1, LH_FINISH_ERROR, "guilty");
+  toy::run_all(f.engine);
+  CHECK(f.text(2) == fake::answer(kHello, 10));
 }
 
 TEST_CASE("a token outside the vocabulary refuses the batch, not the process") {

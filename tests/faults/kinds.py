@@ -78,7 +78,12 @@ class Kind:
 
 def _decode_kinds() -> list[Kind]:
     kinds = []
-    for value, meaning in ((-1, "invalid batch"), (-3, "failure"), (2, "aborted")):
+    for value, meaning in (
+        (-1, "invalid batch"),
+        (-2, "no memory"),
+        (-3, "failure"),
+        (2, "aborted"),
+    ):
         kinds += [
             Kind(
                 name=f"llama_decode returns {value} ({meaning})",
