@@ -348,7 +348,8 @@ void lh_engine::resume(int64_t id) {
   }
   client.saved = {};
   client.verified = false;
-  client.state = client.n_generated() > 0 ? LH_STATE_DECODE : LH_STATE_PREFILL;
+  const bool is_whole = client.n_generated() > 0 && n_pending(client) == 1;
+  client.state = is_whole ? LH_STATE_DECODE : LH_STATE_PREFILL;
 }
 
 void lh_engine::end(int64_t id, lh_finish reason, const char* message) {

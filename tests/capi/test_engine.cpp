@@ -404,6 +404,25 @@ TEST_CASE("a deterministic engine computes rows in multiples and keeps no filler
   CHECK(fake::counts().n_violations == 0);
 }
 
+TEST_CASE("an answer that was paused without its cells comes back as a prompt") {
+  fake::reset();
+  fake::settings().eos_share = 0;
+  fake::settings().uniform_rows = lh::kUniformRows;
+  fake::settings().fail_state = true;
+  const auto model = toy::model();
+  lh_engine engine(*model, toy::deterministic_params(64, 4));
+  toy::submit(engine, Request(1, kHello, 10));
+  toy::submit(engine, Request(2, toy::tokens("two"), 10));
+  toy::run(engine, 4);
+  engine.pause(1);
+  engine.resume(1);
+  CHECK(engine.get(1).state == LH_STATE_PREFILL);
+  toy::run_all(engine);
+  CHECK(engine.get(1).text == fake::answer(kHello, 10));
+  CHECK(engine.get(2).text == fake::answer(toy::tokens("two"), 10));
+  CHECK(fake::counts().n_violations == 0);
+}
+
 TEST_CASE("a deterministic engine refuses what would round by the batch's shape") {
   fake::reset();
   const auto model = toy::model();
