@@ -371,7 +371,7 @@ LH_API int32_t lh_engine_submit(lh_engine* engine, const lh_request* request,
 typedef struct lh_run_params {
   const int64_t* ids; /* int64[n_ids]: run only these; NULL: all */
   int32_t n_ids;
-  int32_t max_steps;   /* <= 0: no limit; those that make up for lost states don't count */
+  int32_t max_steps; /* those that make up for lost states don't count; <= 0: no limit */
   int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
 } lh_run_params;
 
