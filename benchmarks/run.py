@@ -3,12 +3,13 @@
 python benchmarks/run.py MODEL ... [--runs N] [--peer-runs N] [--only NAME ...]
     [--engines NAME ...] [--threads N] [--session NAME] [--minutes N] [--quick]
 
-The engines take turns, each in a process of its own, round after round, so that a machine
-whose speed drifts treats them alike. The rates that T* is made of are measured before and
-after this project's own runs. Every measurement is a line of JSON in
-benchmarks/results/SESSION.jsonl; a session that ended early goes on from there when its
-name is given again, and `report.py` makes the tables. Each says how many processors other
-programs kept busy meanwhile (`others_cpus`): on a busy machine, measure again.
+The engines take turns, each in a process of its own, round after round, this project first
+and last by turns, so that a machine whose speed drifts treats them alike. The rates that T*
+is made of are measured before and after this project's own runs. Every measurement is a
+line of JSON in benchmarks/results/SESSION.jsonl; a session that ended early goes on from
+there when its name is given again, and `report.py` makes the tables. Each says how many
+processors other programs kept busy meanwhile (`others_cpus`): on a busy machine, measure
+again.
 
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
@@ -88,16 +89,24 @@ class Bench:
         shape = self._shape(model, workload)
         growth = workload in GROWTH
         own = [e for e in OWN if self._wants(e, workload, i_run)]
+        others = [] if growth else self._peers(model, workload, i_run)
         rated = "rates" in self.options.engines and own and not growth
-        rates = [self._rates(model, workload, shape, i_run, "before")] if rated else []
-        records = [self._measure(e, model, workload, i_run) for e in own]
+        records: list[dict] = []
+        rates: list[dict] = []
+
+        def run_peers() -> None:
+            records.extend(self._measure(e, model, workload, i_run) for e in others)
+
+        # Who is first changes from round to round: a speed that drifts favours nobody.
+        if i_run % 2:
+            run_peers()
+        if rated:
+            rates.append(self._rates(model, workload, shape, i_run, "before"))
+        records += [self._measure(e, model, workload, i_run) for e in own]
         if rated:
             rates.append(self._rates(model, workload, shape, i_run, "after"))
-        if not growth:
-            records += [
-                self._measure(e, model, workload, i_run)
-                for e in self._peers(model, workload, i_run)
-            ]
+        if i_run % 2 == 0:
+            run_peers()
         if not records:
             return
         ideal = mean(_ideal(shape, rate) for rate in rates) if rates else None
