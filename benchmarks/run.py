@@ -3,13 +3,13 @@
 python benchmarks/run.py MODEL ... [--runs N] [--peer-runs N] [--only NAME ...]
     [--engines NAME ...] [--threads N] [--session NAME] [--minutes N] [--quick]
 
-The engines take turns, each in a process of its own, round after round, this project first
-and last by turns, so that a machine whose speed drifts treats them alike. The rates that T*
-is made of are measured before and after this project's own runs. Every measurement is a
-line of JSON in benchmarks/results/SESSION.jsonl; a session that ended early goes on from
-there when its name is given again, and `report.py` makes the tables. Each says how many
-processors other programs kept busy meanwhile (`others_cpus`): on a busy machine, measure
-again.
+The engines take turns, each in a process of its own, round after round, this project
+first and last by turns, so that a machine whose speed drifts treats them alike. The rates
+that T* is made of are measured before and after this project's own runs. Every
+measurement is a line of JSON in benchmarks/results/SESSION.jsonl; a session that ended
+early goes on from there when its name is given again, and `report.py` makes the tables.
+Each says how many processors other programs kept busy meanwhile (`others_cpus`): on a
+busy machine, measure again.
 
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
