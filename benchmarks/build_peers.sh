@@ -2,7 +2,7 @@
 # Builds llama-server and llama-batched-bench into build/peers, from the llama.cpp source
 # inside the source distribution of the llama-cpp-python that this project uses. The
 # benchmark runs them with the libllama and libggml of that package (LD_LIBRARY_PATH), so
-# that only the programs themselves come from here. 3 to 6 minutes on two cores, once.
+# that only the programs themselves come from here. 4 to 10 minutes on two cores, once.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../scripts/common.sh"
 
@@ -32,6 +32,6 @@ build() {
 [[ -e $STAMP ]] && exit
 say "fetching llama.cpp's source (llama-cpp-python $VERSION)"
 logged peers-fetch fetch
-say "building ${PROGRAMS[*]} (3 to 6 minutes on 2 cores, once)"
+say "building ${PROGRAMS[*]} (4 to 10 minutes on 2 cores, once)"
 logged peers-build build
 touch "$STAMP"
