@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <new>
 #include <string>
 
 #include "engine.hpp"
@@ -295,9 +294,11 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     }
     after_decode(seconds_since(decode_start), events);
     ++result.n_steps;
-    n_counted +=
-        std::none_of(clients.begin(), clients.end(),
-                     [this](const Client* client) { return is_behind(*client); });
+    if (params.max_steps > 0) {
+      n_counted +=
+          std::none_of(clients.begin(), clients.end(),
+                       [this](const Client* client) { return is_behind(*client); });
+    }
     const bool enough = params.max_steps > 0 && n_counted >= params.max_steps;
     const bool late =
         params.max_time_ms > 0 && seconds_since(start) * 1e3 >= params.max_time_ms;
