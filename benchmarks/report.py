@@ -200,16 +200,19 @@ def conditions(summary: Summary) -> str:
         )
     if slots := summary.get("server_slots"):
         lines.append(f"- llama-server with {', '.join(map(str, slots))} slots.")
-    runs = {
-        row["n_runs"]
+    own = [
+        load["engines"]["llamaherd"]
         for model in summary["models"]
         for _, load in workloads(summary, model)
-        for name, row in load["engines"].items()
-        if name == "llamaherd"
-    }
-    if runs:
-        counts = " or ".join(map(str, sorted(runs)))
+    ]
+    if runs := sorted({row["n_runs"] for row in own}):
+        counts = " or ".join(map(str, runs))
         lines.append(f"- Medians of {counts} runs; peers may have fewer.")
+    if setups := [row["setup_s"] for row in own if "setup_s" in row]:
+        lines.append(
+            "- llamaherd's KV cache, made before the clock was started, took "
+            f"{min(setups):.2f} to {max(setups):.2f} s."
+        )
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -33,7 +33,8 @@ from statistics import mean
 import peers
 from disturbance import watch
 from session import Session, describe
-from shape import Shape, ideal_seconds
+from shape import Shape
+from summary import ideal_of
 from workloads import make_workloads
 
 HERE = Path(__file__).parent
@@ -86,31 +87,22 @@ class Bench:
 
     def _turn(self, model: str, workload: str, i_run: int) -> None:
         """One round of a workload."""
-        shape = self._shape(model, workload)
-        growth = workload in GROWTH
-        own = [e for e in OWN if self._wants(e, workload, i_run)]
-        others = [] if growth else self._peers(model, workload, i_run)
-        rated = "rates" in self.options.engines and own and not growth
-        records: list[dict] = []
-        rates: list[dict] = []
-
-        def run_peers() -> None:
-            records.extend(self._measure(e, model, workload, i_run) for e in others)
-
+        parts = [self._own(workload, i_run), self._peers(model, workload, i_run)]
         # Who is first changes from round to round: a speed that drifts favours nobody.
         if i_run % 2:
-            run_peers()
-        if rated:
-            rates.append(self._rates(model, workload, shape, i_run, "before"))
-        records += [self._measure(e, model, workload, i_run) for e in own]
-        if rated:
-            rates.append(self._rates(model, workload, shape, i_run, "after"))
-        if i_run % 2 == 0:
-            run_peers()
-        if not records:
+            parts.reverse()
+        engines = [engine for part in parts for engine in part]
+        if not engines:
             return
-        ideal = mean(_ideal(shape, rate) for rate in rates) if rates else None
-        print(_line(model, workload, i_run, ideal, records), flush=True)
+        records = [self._measure(e, model, workload, i_run) for e in engines]
+        shape = Shape(**self._count(model, workload)["shape"])
+        print(_line(model, workload, i_run, shape, records), flush=True)
+
+    def _own(self, workload: str, i_run: int) -> list[str]:
+        engines = [e for e in OWN if self._wants(e, workload, i_run)]
+        if "rates" in self.options.engines and engines and workload not in GROWTH:
+            return ["rates-before", *engines, "rates-after"]
+        return engines
 
     def _wants(self, engine: str, workload: str, i_run: int) -> bool:
         n_runs = self.options.runs if engine == "llamaherd" else self.options.peer_runs
@@ -121,6 +113,8 @@ class Bench:
         return engine in self.options.engines and i_run < n_runs
 
     def _peers(self, model: str, workload: str, i_run: int) -> list[str]:
+        if workload in GROWTH:
+            return []
         names = ["loop"] if self._wants("loop", workload, i_run) else []
         if self._wants("server", workload, i_run):
             names += self._servers(model, workload, i_run)
@@ -143,30 +137,6 @@ class Bench:
     def _count(self, model: str, workload: str) -> dict:
         return self._measure("count", model, workload, 0)
 
-    def _shape(self, model: str, workload: str) -> Shape:
-        return Shape(**self._count(model, workload)["shape"])
-
-    def _rates(
-        self, model: str, workload: str, shape: Shape, i_run: int, when: str
-    ) -> dict:
-        name = Path(model).name
-        known = self.session.get(name, workload, f"rates-{when}", i_run)
-        if known:
-            return known
-        self._check_time()
-        # The best setting is looked for once.
-        first = self.session.get(name, workload, "rates-before", 0)
-        ubatches = (first["ubatch"],) if first else _UBATCHES
-        record: dict[str, object] = {
-            "model": name,
-            "workload": workload,
-            "engine": f"rates-{when}",
-            "i_run": i_run,
-        }
-        with watch(record):
-            rates = peers.measure_rates(model, shape, self.options.threads, ubatches)
-        return self.session.add(record | rates)
-
     def _check_time(self) -> None:
         if time.monotonic() > self.end:
             name = self.options.session
@@ -175,43 +145,57 @@ class Bench:
             )
 
     def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:
-        """One run in a new process, unless the session has it."""
+        """One measurement, unless the session has it."""
         name = Path(model).name
         known = self.session.get(name, workload, engine, i_run)
         if known:
             return known
         self._check_time()
-        command = [
-            *(sys.executable, str(HERE / "worker.py"), engine, workload, model),
-            str(self.options.threads),
-            *(["--quick"] if self.options.quick else []),
-        ]
-        if engine.startswith("server"):
-            command += ["--cells", str(self._count(model, workload)["most_cells"])]
         record: dict[str, object] = {
             "model": name,
             "workload": workload,
             "engine": engine,
             "i_run": i_run,
         }
+        count = {} if engine == "count" else self._count(model, workload)
         with watch(record):
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        return self.session.add(record | json.loads(done.stdout))
+            if engine.startswith("rates"):
+                result = self._rates(model, workload, Shape(**count["shape"]))
+            else:
+                result = self._work(engine, model, workload, count.get("most_cells"))
+        return self.session.add(record | result)
 
+    def _rates(self, model: str, workload: str, shape: Shape) -> dict[str, object]:
+        # The best setting is looked for once.
+        first = self.session.get(Path(model).name, workload, "rates-before", 0)
+        ubatches = (first["ubatch"],) if first else _UBATCHES
+        return peers.measure_rates(model, shape, self.options.threads, ubatches)
 
-def _ideal(shape: Shape, rates: dict) -> float:
-    decode = {int(size): rate for size, rate in rates["decode"].items()}
-    return ideal_seconds(shape, rates["prefill"], decode)
+    def _work(self, engine: str, model: str, workload: str, n_cells: int | None) -> dict:
+        """One run of an engine, in a new process."""
+        command = [
+            *(sys.executable, str(HERE / "worker.py"), engine, workload, model),
+            str(self.options.threads),
+            *(["--quick"] if self.options.quick else []),
+            *([] if n_cells is None else ["--cells", str(n_cells)]),
+        ]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        result: dict = json.loads(done.stdout)
+        return result
 
 
 def _line(
-    model: str, workload: str, i_run: int, ideal: float | None, records: list[dict]
+    model: str, workload: str, i_run: int, shape: Shape, records: list[dict]
 ) -> str:
     """For who watches: seconds of each engine, and this project's against T*."""
     parts = [f"{model_name(model)} {workload} {i_run + 1}:"]
+    rates = [r for r in records if r["engine"].startswith("rates")]
+    ideal = mean(ideal_of(shape, r) for r in rates) if rates else None
     if ideal:
         parts.append(f"T* {ideal:.2f}")
     for record in records:
+        if record in rates:
+            continue
         seconds = record["seconds"][-1]
         share = f" ({seconds / ideal:.3f})" if ideal else ""
         others = record.get("others_cpus") or 0.0

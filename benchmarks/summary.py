@@ -115,9 +115,14 @@ def _ideals(shape: Shape, engines: Engines) -> dict[int, float]:
     seconds = defaultdict(list)
     for when in ("before", "after"):
         for i_run, rates in engines.get(f"rates-{when}", {}).items():
-            decode = {int(size): rate for size, rate in rates["decode"].items()}
-            seconds[i_run].append(ideal_seconds(shape, rates["prefill"], decode))
+            seconds[i_run].append(ideal_of(shape, rates))
     return {i_run: mean(both) for i_run, both in seconds.items()}
+
+
+def ideal_of(shape: Shape, rates: Record) -> float:
+    """T* by one measurement of the rates, in seconds."""
+    decode = {int(size): rate for size, rate in rates["decode"].items()}
+    return ideal_seconds(shape, rates["prefill"], decode)
 
 
 def _best_server(engines: Engines) -> str | None:
@@ -154,6 +159,8 @@ def _engine(
         if last.get("kv_bytes"):
             row["kv_bytes"] = last["kv_bytes"]
             row["over_bytes"] = max(peaks) - last["model_bytes"] - last["kv_bytes"]
+    if setups := [r["setup_s"] for r in runs.values() if "setup_s" in r]:
+        row["setup_s"] = round(median(setups), 3)
     # A text that is sampled has no other one to be equal to.
     if "alone" in engines:
         alone = "alone-deterministic" if name == "deterministic" else "alone"
@@ -181,7 +188,11 @@ def _equal(name: str, record: Record, references: Runs | None) -> dict[str, floa
 def _bridge(engines: Engines) -> dict[str, object]:
     """What R adds to a call."""
     runs = engines["r"]
-    own = {i: record["seconds"][0] for i, record in engines["llamaherd"].items()}
+    # A call from R makes its context.
+    own = {
+        i: record["seconds"][0] + record.get("setup_s", 0.0)
+        for i, record in engines["llamaherd"].items()
+    }
     through_r = {i: record["seconds"][0] for i, record in runs.items()}
     return {
         "n_runs": len(runs),

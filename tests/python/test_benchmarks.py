@@ -119,6 +119,19 @@ def test_a_summary_compares_within_rounds(bench: SimpleNamespace) -> None:
     assert "loop" not in load["engines"]
 
 
+def test_a_call_from_r_is_compared_with_making_the_context(
+    bench: SimpleNamespace,
+) -> None:
+    records = session(bench.summary.ABOUT)
+    own = next(r for r in records if r["engine"] == "llamaherd")
+    own["setup_s"] = 0.5
+    through_r = {"engine": "r", "seconds": [3.0], "bridge_s": 0.1, "convert_s": 0.2}
+    records.append(own | through_r)
+    load = bench.summary.summarise(records)["models"]["SmolLM2-x.gguf"]["distinct"]
+    assert load["engines"]["llamaherd"]["setup_s"] == 0.5
+    assert load["bridge"]["to_llamaherd"] == pytest.approx(3.0 / 2.5)
+
+
 def test_a_document_gets_its_figures_between_the_markers(bench: SimpleNamespace) -> None:
     summary = bench.summary.summarise(session(bench.summary.ABOUT))
     text = "before\n<!-- figures: overview -->\nold\n<!-- end of figures -->\nafter\n"
