@@ -163,6 +163,12 @@ def steadiness(summary: Summary) -> str:
                 f"resident memory {sizes[0] / 2**20:.1f} MiB after the first tenth, "
                 f"{sizes[1] / 2**20:.1f} MiB at the end."
             )
+            if cost := many.get("scheduling"):
+                lines.append(
+                    f"- To schedule {cost['n_prompts']:,} prompts of 500 tokens (prefix "
+                    "tree, admission, results; nothing computed) took "
+                    f"{cost['seconds']:.2f} s."
+                )
         if bridge := loads.get("annotate", {}).get("bridge"):
             lines.append(
                 f"- {title(model)}, `annotate` from R: {bridge['to_llamaherd']:.3f} of "

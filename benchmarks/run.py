@@ -13,8 +13,9 @@ busy machine, measure again.
 
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
-later with the best of them); alone and alone-deterministic (once: what equal texts are
-equal to); rates (of llama-batched-bench, for T*).
+later with the best of them); rates (of llama-batched-bench, for T*). Once each: alone and
+alone-deterministic (what equal texts are equal to); scheduling (10,000 prompts on an
+engine that answers at once).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from workloads import make_workloads
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-OWN = ("llamaherd", "deterministic", "r")
+OWN = ("llamaherd", "deterministic", "r", "scheduling")
 BRIDGED = ("annotate",)  # workloads that R runs as well
 GROWTH = ("repeat", "many")  # about this project alone: does it grow over many calls?
 ONCE = ("alone", "alone-deterministic")
@@ -110,6 +111,8 @@ class Bench:
             n_runs = self.options.peer_runs if engine == "llamaherd" else 0
         if engine == "r" and workload not in BRIDGED:
             n_runs = 0
+        if engine == "scheduling":
+            n_runs = int(workload == "many")
         return engine in self.options.engines and i_run < n_runs
 
     def _peers(self, model: str, workload: str, i_run: int) -> list[str]:

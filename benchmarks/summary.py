@@ -80,7 +80,7 @@ def _workload(name: str, engines: Engines) -> dict[str, object] | None:
     if name == "repeat":
         return _repeat(engines["llamaherd"])
     if name == "many":
-        return _many(engines["llamaherd"])
+        return _many(engines)
     return _compare(engines)
 
 
@@ -217,12 +217,13 @@ def _repeat(runs: Runs) -> dict[str, object]:
     }
 
 
-def _many(runs: Runs) -> dict[str, object]:
-    """The first tenth of many small calls against the last."""
+def _many(engines: Engines) -> dict[str, object]:
+    """The first tenth of many small calls against the last; scheduling many prompts."""
+    runs = engines["llamaherd"]
     record = runs[0]
     seconds, resident = record["seconds"], record["resident_bytes"]
     tenth = len(seconds) // 10
-    return {
+    summary: dict[str, object] = {
         "n_calls": len(seconds),
         "seconds": [
             round(median(seconds[:tenth]), 5),
@@ -231,6 +232,12 @@ def _many(runs: Runs) -> dict[str, object]:
         "resident_bytes": [resident[tenth - 1], resident[-1]],
         "to_new": _to_new(runs),
     }
+    if scheduling := engines.get("scheduling"):
+        summary["scheduling"] = {
+            "n_prompts": scheduling[0]["n_prompts"],
+            "seconds": round(scheduling[0]["seconds"][0], 3),
+        }
+    return summary
 
 
 def _to_new(runs: Runs) -> float:

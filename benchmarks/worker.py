@@ -26,6 +26,7 @@ N_CTX_LOOP = 2048  # of the loop; every prompt with its answer fits
 def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str, object]:
     """This project's engines. A peer's process does not load this project's library."""
     import own  # noqa: PLC0415
+    import scheduling  # noqa: PLC0415
 
     runs = {
         "llamaherd": own.run_llamaherd,
@@ -33,6 +34,7 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
         "alone": own.run_alone,
         "alone-deterministic": own.run_alone_deterministic,
         "r": own.run_r,
+        "scheduling": lambda *_: scheduling.measure(),
         "count": own.count,
     }
     return runs[engine](load, model, n_threads)

@@ -297,21 +297,10 @@ class Parser {
   char32_t read_character(const char* last) {
     if (at_end()) refuse_here(last);
     if (peek() == '\\') return read_escape();
-    const std::string_view left = text_.substr(i_);
-    size_t size = 1;
-    while (size < left.size() && (static_cast<uint8_t>(left[size]) & 0xC0U) == 0x80U) {
-      ++size;
-    }
-    std::string valid;
-    append_valid_utf8(valid, left.substr(0, size));
-    if (valid != left.substr(0, size)) refuse("it is not UTF-8");
-    i_ += size;
-    const auto lead = static_cast<uint8_t>(left[0]);
-    char32_t character = size == 1 ? lead : lead & (0x7FU >> size);
-    for (size_t k = 1; k < size; ++k) {
-      character = (character << 6U) | (static_cast<uint8_t>(left[k]) & 0x3FU);
-    }
-    return character;
+    const Utf8Character character = read_utf8(text_.substr(i_));
+    if (!character.valid) refuse("it is not UTF-8");
+    i_ += character.size;
+    return character.value;
   }
 
   char32_t read_escape() {

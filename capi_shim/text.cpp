@@ -4,19 +4,11 @@
 #include <cstdint>
 
 namespace lh {
-namespace {
 
-struct Sequence {
-  size_t size;    // bytes looked at
-  bool valid;     // they are one well-formed character
-  bool complete;  // false: more bytes could still make it one
-};
-
-// Reads one character as the Unicode standard's table 3-7 defines well-formed UTF-8.
-Sequence read_character(const char* data, size_t size) noexcept {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(data[i]); };
+Utf8Character read_utf8(std::string_view bytes) noexcept {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
   const uint8_t first = byte(0);
-  if (first < 0x80) return {1, true, true};
+  if (first < 0x80) return {1, true, true, first};
   size_t length = 0;
   uint8_t low = 0x80;
   uint8_t high = 0xBF;
@@ -31,32 +23,32 @@ Sequence read_character(const char* data, size_t size) noexcept {
     if (first == 0xF0) low = 0x90;
     if (first == 0xF4) high = 0x8F;
   } else {
-    return {1, false, true};
+    return {1, false, true, 0};
   }
+  char32_t value = first & (0x7FU >> length);
   for (size_t i = 1; i < length; ++i) {
-    if (i >= size) return {i, false, false};
-    if (byte(i) < low || byte(i) > high) return {i, false, true};
+    if (i >= bytes.size()) return {i, false, false, 0};
+    if (byte(i) < low || byte(i) > high) return {i, false, true, 0};
+    value = (value << 6U) | (byte(i) & 0x3FU);
     low = 0x80;
     high = 0xBF;
   }
-  return {length, true, true};
+  return {length, true, true, value};
 }
-
-}  // namespace
 
 size_t utf8_complete_prefix(const char* data, size_t size) noexcept {
   // A character has at most four bytes, so an incomplete one starts in the last three.
   for (size_t back = 1; back <= 3 && back <= size; ++back) {
     const auto byte = static_cast<uint8_t>(data[size - back]);
     if ((byte & 0xC0U) == 0x80U) continue;
-    return read_character(data + size - back, back).complete ? size : size - back;
+    return read_utf8({data + size - back, back}).complete ? size : size - back;
   }
   return size;
 }
 
 void append_valid_utf8(std::string& out, std::string_view bytes) {
   while (!bytes.empty()) {
-    const Sequence c = read_character(bytes.data(), bytes.size());
+    const Utf8Character c = read_utf8(bytes);
     if (c.valid) {
       out.append(bytes.substr(0, c.size));
     } else {

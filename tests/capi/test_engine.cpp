@@ -60,98 +60,6 @@ TEST_CASE("a client may be submitted while others run") {
   CHECK(f.text(2) == fake::answer(toy::tokens("later"), 30));
 }
 
-TEST_CASE("long prompts are fed in chunks beside decoding clients") {
-  for (const bool unified : {true, false}) {
-    Fixture f(512, 4, unified);
-    fake::settings().eos_share = 0;
-    toy::submit(f.engine, Request(1, kHello, 40));
-    toy::run(f.engine, 1);
-    const std::vector<int32_t> prompt = toy::tokens(std::string(100, 'x'));
-    toy::submit(f.engine, Request(2, prompt, 10));
-    CHECK(f.engine.info().n_cells_pending == 100);
-    const lh_stats before = f.engine.stats();
-    toy::run(f.engine, 1);  // 32 tokens a batch, one of them client 1's in a pool
-    CHECK(f.engine.stats().n_prefill == before.n_prefill + (unified ? 31 : 32));
-    toy::run(f.engine, 3);
-    CHECK(f.engine.stats().n_batches == before.n_batches + 4);
-    CHECK(f.engine.get(1).n_generated == 5);
-    CHECK(f.engine.get(2).n_generated == (unified ? 1 : 0));  // its last token waits
-    toy::run_all(f.engine);
-    CHECK(f.text(2) == fake::answer(prompt, 10));
-  }
-}
-
-TEST_CASE("the last tokens of short prompts get their logits in one batch") {
-  Fixture f(512, 4, false);
-  fake::settings().eos_share = 0;
-  toy::submit(f.engine, Request(1, toy::tokens("a"), 5));
-  toy::submit(f.engine, Request(2, toy::tokens("abc"), 5));
-  toy::submit(f.engine, Request(3, toy::tokens("abcdef"), 5));
-  const auto step = [&] {
-    toy::run(f.engine, 1);
-    const auto n = [&](int64_t id) { return f.engine.get(id).n_generated; };
-    return std::vector<int32_t>{n(1), n(2), n(3)};
-  };
-  CHECK(step() == std::vector<int32_t>{1, 0, 0});
-  CHECK(step() == std::vector<int32_t>{2, 1, 1});
-  toy::run_all(f.engine);
-  CHECK(f.text(3) == fake::answer(toy::tokens("abcdef"), 5));
-  // Alone there is nothing to wait for.
-  toy::submit(f.engine, Request(4, kHello, 5));
-  toy::run(f.engine, 1);
-  CHECK(f.engine.get(4).n_generated == 1);
-}
-
-TEST_CASE("only the first prompt of a batch is cut") {
-  for (const bool unified : {true, false}) {
-    Fixture f(512, 4, unified);
-    const std::string text(20, 'x');
-    toy::submit(f.engine, Request(1, toy::tokens(text), 5));
-    toy::submit(f.engine, Request(2, toy::tokens(text), 5));
-    toy::run(f.engine, 1);  // 32 tokens a batch
-    CHECK(f.engine.stats().n_prefill == (unified ? 32 : 19));
-    toy::run(f.engine, 1);
-    CHECK(f.engine.stats().n_prefill == (unified ? 40 : 39));
-    toy::run_all(f.engine);
-    CHECK(f.text(1) == f.text(2));
-  }
-}
-
-TEST_CASE("the largest n_batch is cut to the cells that there are") {
-  fake::reset();
-  const auto model = toy::model();
-  lh_engine_params params = toy::engine_params(256, 4, false);
-  params.n_batch = INT32_MAX;
-  lh_engine engine(*model, params);
-  CHECK(engine.info().n_batch == 256);
-  toy::submit(engine, Request(1, kHello, 5));
-  toy::run_all(engine);
-  CHECK(std::string(engine.get(1).text) == fake::answer(kHello, 5));
-}
-
-TEST_CASE("a long part of a prompt is computed by itself") {
-  fake::reset();
-  fake::settings().eos_share = 0;
-  const auto model = toy::model();
-  lh_engine_params params = toy::engine_params(1024, 4, false);
-  params.n_batch = params.n_ubatch = 256;
-  lh_engine engine(*model, params);
-  for (int64_t id = 0; id < 3; ++id) toy::submit(engine, Request(id, kHello, 20));
-  toy::run(engine, 3);
-  engine.release(1);
-  toy::submit(engine, Request(1, toy::tokens(std::string(100, 'x')), 20));
-  std::vector<int32_t> order;
-  fake::settings().fault = [&](int64_t, const std::vector<int32_t>& ids) {
-    order = ids;
-    return fake::Fault::kNone;
-  };
-  toy::run(engine, 1);
-  CHECK(order == std::vector<int32_t>{2, 1, 0});  // no id is followed by the next one
-  toy::run(engine, 1);
-  CHECK(order == std::vector<int32_t>{0, 1, 2});
-  CHECK(fake::counts().n_violations == 0);
-}
-
 TEST_CASE("a held prefix is computed once and forked") {
   for (const bool unified : {true, false}) {
     Fixture f(512, 4, unified);
@@ -381,29 +289,6 @@ TEST_CASE("the high-water mark lasts until it is restarted") {
   CHECK(engine.stats().n_cells_max == 0);
 }
 
-TEST_CASE("a deterministic engine computes rows in multiples and keeps no filler") {
-  fake::reset();
-  fake::settings().eos_share = 0.0;
-  fake::settings().uniform_rows = lh::kUniformRows;
-  const auto model = toy::model();
-  lh_engine engine(*model, toy::deterministic_params(64, 11));
-  const std::string texts[] = {
-      "a", "four", "a longer prompt", std::string(40, 'x'), "b", "c", "d", "e", "f"};
-  int64_t id = 0;
-  for (const std::string& text : texts) {
-    const auto n = static_cast<int32_t>(3 + 2 * id);
-    toy::submit(engine, toy::Request(id++, toy::tokens(text), n));
-  }
-  toy::run_all(engine);
-  for (id = 0; id < 9; ++id) {
-    const auto n = static_cast<int32_t>(3 + 2 * id);
-    CHECK(engine.get(id).text == fake::answer(toy::tokens(texts[id]), n));
-    engine.release(id);
-  }
-  CHECK(fake::n_cells_left() == 0);
-  CHECK(fake::counts().n_violations == 0);
-}
-
 TEST_CASE("an answer that was paused without its cells comes back as a prompt") {
   fake::reset();
   fake::settings().eos_share = 0;
@@ -421,24 +306,6 @@ TEST_CASE("an answer that was paused without its cells comes back as a prompt") 
   CHECK(engine.get(1).text == fake::answer(kHello, 10));
   CHECK(engine.get(2).text == fake::answer(toy::tokens("two"), 10));
   CHECK(fake::counts().n_violations == 0);
-}
-
-TEST_CASE("a deterministic engine refuses what would round by the batch's shape") {
-  fake::reset();
-  const auto model = toy::model();
-  const auto refused = [&](auto change) {
-    lh_engine_params params = toy::deterministic_params(64, 8);
-    change(params);
-    CHECK_THROWS_AS(lh_engine(*model, params), lh::Error);
-  };
-  refused([](lh_engine_params& p) { p.kv_unified = 1; });
-  refused([](lh_engine_params& p) { p.flash_attn = -1; });
-  refused([](lh_engine_params& p) { p.type_v = -1; });
-  refused([](lh_engine_params& p) { p.type_v = GGML_TYPE_F32; });
-  refused([](lh_engine_params& p) { p.n_seq_max = 9; });
-  refused([](lh_engine_params& p) { p.n_ubatch = 4; });
-  fake::settings().recurrent = true;
-  refused([](lh_engine_params&) {});
 }
 
 TEST_CASE("several threads use one engine at once") {

@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    names = ("shape", "summary", "report", "workloads")
+    names = ("shape", "summary", "report", "scheduling", "workloads")
     return SimpleNamespace(**{name: importlib.import_module(name) for name in names})
 
 
@@ -75,6 +75,15 @@ def test_workloads_are_of_the_sizes_that_the_documents_say(
     assert loads == bench.workloads.make_workloads()
 
 
+def test_ten_thousand_prompts_are_scheduled(bench: SimpleNamespace) -> None:
+    # A hundred questions about each of a hundred documents, which are computed once.
+    requests = bench.scheduling.make_requests(100, 100)
+    results, engine = bench.scheduling.schedule(requests)
+    assert results.finish_reasons == ["length"] * 10_000
+    assert engine.n_submitted == 10_100
+    assert results.stats.n_reused_tokens == 0  # what the engine says, not the plan
+
+
 def session(summary_about: tuple[str, ...]) -> list[dict]:
     """Records of one workload: two rounds of this project, one of the others."""
     about: dict[str, object] = dict.fromkeys(summary_about, "")
@@ -130,6 +139,21 @@ def test_a_call_from_r_is_compared_with_making_the_context(
     load = bench.summary.summarise(records)["models"]["SmolLM2-x.gguf"]["distinct"]
     assert load["engines"]["llamaherd"]["setup_s"] == 0.5
     assert load["bridge"]["to_llamaherd"] == pytest.approx(3.0 / 2.5)
+
+
+def test_many_calls_and_the_cost_of_scheduling(bench: SimpleNamespace) -> None:
+    about = session(bench.summary.ABOUT)[0] | {"workload": "many"}
+    resident = [2**20] * 9 + [3 * 2**20]
+    calls = {"seconds": [0.1] * 9 + [0.2], "resident_bytes": resident, "to_new": [1.5]}
+    records = [
+        about | {"engine": "llamaherd"} | calls,
+        about | {"engine": "scheduling", "seconds": [0.51], "n_prompts": 10_000},
+    ]
+    shown = bench.report.steadiness(bench.summary.summarise(records))
+    assert "10 small calls: the first tenth took 100.0 ms each, the last 200.0" in shown
+    assert "1.0 MiB after the first tenth, 3.0 MiB at the end" in shown
+    assert "10,000 prompts of 500 tokens" in shown
+    assert "took 0.51 s." in shown
 
 
 def test_a_document_gets_its_figures_between_the_markers(bench: SimpleNamespace) -> None:

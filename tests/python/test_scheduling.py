@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from itertools import cycle, pairwise
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from llamaherd import GenerationError, SamplingParams
 from llamaherd.call import Call
 from llamaherd.client import Kept, Request
-from llamaherd.engine import Finish, Output, RunOutcome, Status
+from llamaherd.engine import Finish, RunOutcome
 from llamaherd.errors import NativeError
 from llamaherd.plan import MAX_HOLD, Plan
 
@@ -400,47 +399,6 @@ def test_watching_sees_texts_grow() -> None:
     assert seen[-1] == results[0].text
     assert all(b.startswith(a) for a, b in pairwise(seen))
     assert len(set(seen)) == results[0].n_generated_tokens
-
-
-class InstantEngine(FakeEngine):
-    """Everything ends with the next run: what is left is the time of the scheduling."""
-
-    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
-        del fork_from
-        self.slots[id_] = request
-        self.n_submitted += 1
-
-    def run(self, *_: object, **__: object) -> RunOutcome:
-        events = tuple(i for i, asked in self.slots.items() if asked not in self.held)
-        self.held = [asked for asked in self.slots.values() if asked.max_tokens == 0]
-        return RunOutcome(status=Status.OK, events=events, n_steps=1)
-
-    def get(self, id_: int) -> Output:
-        is_prefix = self.slots[id_].max_tokens == 0
-        return Output(finish=Finish.NONE if is_prefix else Finish.LENGTH)
-
-    def release(self, id_: int) -> None:
-        del self.slots[id_]
-
-    def n_cells_taken(self) -> int:
-        return 0
-
-
-def test_ten_thousand_prompts_are_scheduled_in_about_a_second() -> None:
-    # A hundred documents, a hundred questions about each.
-    requests = [
-        request([document] * 400 + [question] * 100)
-        for question in range(100)
-        for document in range(100)
-    ]
-    engine = InstantEngine(1, 1)
-    engine.held = []
-    start = time.process_time()
-    results, _ = run(requests, plan(n_slots=32, pooled=False), engine)
-    elapsed_s = time.process_time() - start
-    assert len(results) == 10_000
-    assert engine.n_submitted == 10_100
-    assert elapsed_s < 3  # about 0.5 on a quiet machine
 
 
 def test_what_the_engine_itself_fails_with_fails_what_has_not_ended() -> None:

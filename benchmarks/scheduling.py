@@ -1,0 +1,119 @@
+"""What it costs to schedule many prompts: the prefix tree, admission, results.
+
+An engine that answers at once takes libllama's place, so nothing is left but that.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from statistics import median
+from typing import TYPE_CHECKING
+
+from llamaherd import SamplingParams
+from llamaherd.call import Call
+from llamaherd.client import Request
+from llamaherd.engine import Counts, Engine, Finish, Output, RunOutcome, Status
+from llamaherd.plan import AUTO_SLOTS, MAX_HOLD, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.results import Results
+
+_N_TOKENS = 500
+_N_RUNS = 5
+
+
+class InstantEngine(Engine):
+    """Every request that is submitted ends, or is held, with the next run.
+
+    Attributes:
+        n_submitted: Requests so far, shared prefixes included.
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[int, Request] = {}
+        self._fresh: list[int] = []
+        self.n_submitted = 0
+
+    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+        """Takes a request in."""
+        del fork_from
+        self._requests[id_] = request
+        self._fresh.append(id_)
+        self.n_submitted += 1
+
+    def run(
+        self,
+        ids: Sequence[int] | None = None,
+        *,
+        max_steps: int = 0,
+        max_time_ms: int = 0,
+    ) -> RunOutcome:
+        """Ends all that is new."""
+        del ids, max_steps, max_time_ms
+        events, self._fresh = tuple(self._fresh), []
+        return RunOutcome(status=Status.OK, events=events, n_steps=1)
+
+    def get(self, id_: int) -> Output:
+        """No text."""
+        is_prefix = self._requests[id_].max_tokens == 0
+        return Output(finish=Finish.NONE if is_prefix else Finish.LENGTH)
+
+    def release(self, id_: int) -> None:
+        """Forgets a request."""
+        del self._requests[id_]
+
+    def n_cells_taken(self) -> int:
+        """There is always room."""
+        return 0
+
+    def counts(self) -> Counts:
+        """Nothing is computed."""
+        return Counts()
+
+
+def make_requests(n_documents: int, n_questions: int) -> list[Request]:
+    """Prompts of 500 tokens: so many questions about each document, the last in turns."""
+    n_question = _N_TOKENS // 5
+    return [
+        Request(
+            tokens=array(
+                "i", [document] * (_N_TOKENS - n_question) + [question] * n_question
+            ),
+            max_tokens=10,
+            sampling=SamplingParams(),
+            seed=0,
+        )
+        for question in range(n_questions)
+        for document in range(n_documents)
+    ]
+
+
+def schedule(requests: Sequence[Request]) -> tuple[Results, InstantEngine]:
+    """Runs a call that computes nothing."""
+    n_cells = (AUTO_SLOTS + MAX_HOLD) * 2 * _N_TOKENS
+    plan = Plan(
+        n_ctx=n_cells,
+        n_seq_max=AUTO_SLOTS,
+        n_hold=MAX_HOLD,
+        kv_layout="per_sequence",
+        n_ctx_seq=2 * _N_TOKENS,
+        capacity=2 * _N_TOKENS,
+        memory_bytes=0,
+    )
+    engine = InstantEngine()
+    call = Call(requests, seed=0, n_ctx_train=2 * _N_TOKENS)
+    return call.run(lambda *_: (engine, plan, {}), lambda: False), engine
+
+
+def measure() -> dict[str, object]:
+    """Median seconds for 10,000 prompts."""
+    requests = make_requests(100, 100)
+    seconds = []
+    for _ in range(_N_RUNS):
+        start = time.perf_counter()
+        schedule(requests)
+        seconds.append(time.perf_counter() - start)
+    return {"seconds": [median(seconds)], "n_prompts": len(requests)}
