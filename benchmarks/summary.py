@@ -68,7 +68,7 @@ def summarise(records: list[Record]) -> dict[str, object]:
                 for name, engines in workloads.items()
                 if (summary := _workload(name, engines))
             }
-            for model, workloads in grouped.items()
+            for model, workloads in sorted(grouped.items())
         },
     }
 
