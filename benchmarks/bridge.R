@@ -1,4 +1,4 @@
-# One workload through R's generate_parallel(), printed as JSON; see run_r() in worker.py.
+# One workload through R's generate_parallel(), printed as JSON; see run_r() in own.py.
 #   Rscript benchmarks/bridge.R WORKLOAD.json MODEL N_THREADS SEED
 
 suppressPackageStartupMessages(library(llamaherd))
