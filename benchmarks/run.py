@@ -14,8 +14,8 @@ busy machine, measure again.
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
 later with the best of them); rates (of llama-batched-bench, for T*). Once each: alone and
-alone-deterministic (what equal texts are equal to); scheduling (10,000 prompts on an
-engine that answers at once).
+alone-deterministic (what equal texts are equal to). With `many`: scheduling (10,000
+prompts on an engine that answers at once).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from workloads import make_workloads
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 OWN = ("llamaherd", "deterministic", "r", "scheduling")
-BRIDGED = ("annotate",)  # workloads that R runs as well
+ONLY = {"r": "annotate", "scheduling": "many"}  # engines that run one workload
 GROWTH = ("repeat", "many")  # about this project alone: does it grow over many calls?
 ONCE = ("alone", "alone-deterministic")
 ENGINES = (*OWN, "loop", "server")
@@ -106,14 +106,14 @@ class Bench:
         return engines
 
     def _wants(self, engine: str, workload: str, i_run: int) -> bool:
-        n_runs = self.options.runs if engine == "llamaherd" else self.options.peer_runs
-        if workload in GROWTH:
-            n_runs = self.options.peer_runs if engine == "llamaherd" else 0
-        if engine == "r" and workload not in BRIDGED:
-            n_runs = 0
-        if engine == "scheduling":
-            n_runs = int(workload == "many")
-        return engine in self.options.engines and i_run < n_runs
+        grows = workload in GROWTH
+        if engine in ONLY:
+            runs_it = workload == ONLY[engine]
+        else:
+            runs_it = engine == "llamaherd" or not grows
+        is_first = engine == "llamaherd" and not grows
+        n_runs = self.options.runs if is_first else self.options.peer_runs
+        return runs_it and engine in self.options.engines and i_run < n_runs
 
     def _peers(self, model: str, workload: str, i_run: int) -> list[str]:
         if workload in GROWTH:

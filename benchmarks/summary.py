@@ -235,7 +235,7 @@ def _many(engines: Engines) -> dict[str, object]:
     if scheduling := engines.get("scheduling"):
         summary["scheduling"] = {
             "n_prompts": scheduling[0]["n_prompts"],
-            "seconds": round(scheduling[0]["seconds"][0], 3),
+            "seconds": round(median(r["seconds"][0] for r in scheduling.values()), 3),
         }
     return summary
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from llamaherd.plan import MAX_HOLD
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -81,7 +84,22 @@ def test_ten_thousand_prompts_are_scheduled(bench: SimpleNamespace) -> None:
     results, engine = bench.scheduling.schedule(requests)
     assert results.finish_reasons == ["length"] * 10_000
     assert engine.n_submitted == 10_100
-    assert results.stats.n_reused_tokens == 0  # what the engine says, not the plan
+    assert len(engine.requests) <= MAX_HOLD  # nothing but prefixes is left
+
+
+def test_scheduling_grows_with_the_number_of_prompts_only(bench: SimpleNamespace) -> None:
+    def n_calls(n_questions: int) -> int:
+        """Python's calls of functions, which no busy machine changes."""
+        counted = Counter()
+        requests = bench.scheduling.make_requests(20, n_questions)
+        sys.setprofile(lambda _frame, event, _arg: counted.update((event,)))
+        try:
+            bench.scheduling.schedule(requests)
+        finally:
+            sys.setprofile(None)
+        return counted["call"] + counted["c_call"]
+
+    assert n_calls(100) < 11 * n_calls(10)
 
 
 def session(summary_about: tuple[str, ...]) -> list[dict]:
