@@ -131,10 +131,7 @@ def check(name: str, path: Path) -> None:
     if path.stat().st_size == 0:
         raise JournalError(f"{name}: {str(path)!r} is not a journal: it is empty")
     try:
-        # Both are in the first page from the beginning, whatever else is in the log.
-        with closing(connect(path, "immutable=1")) as db:
-            (application,) = db.execute("PRAGMA application_id").fetchone()
-            (number,) = db.execute("PRAGMA user_version").fetchone()
+        application, number = look(path, _kind, is_fixed=True)
     except sqlite3.DatabaseError as error:
         if "not a database" not in str(error):
             raise
@@ -155,27 +152,49 @@ def check(name: str, path: Path) -> None:
         raise DamagedError(str(problems[0][0]))
 
 
-def look(path: Path, use: Callable[[sqlite3.Connection], _T]) -> _T:
+def _kind(db: sqlite3.Connection) -> tuple[int, int]:
+    """Both are in the first page from the beginning, whatever else is in the log."""
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (number,) = db.execute("PRAGMA user_version").fetchone()
+    return application, number
+
+
+def look(
+    path: Path, use: Callable[[sqlite3.Connection], _T], *, is_fixed: bool = False
+) -> _T:
     """Reads a file without leaving a trace in it or beside it.
 
     Without a write-ahead log beside it nobody has it open, and it can be read as if it
-    could not change. Should somebody open it meanwhile, it is read again.
+    could not change. Should somebody open it meanwhile, it is read again: halfway through
+    moving the log into it, another process leaves a file that is damaged.
+
+    Args:
+        path: The file.
+        use: Reads what is wanted.
+        is_fixed: It never changes, so that the log need not be read.
     """
     failure: sqlite3.Error | None = None
     for delay in _RETRY_S:
         time.sleep(delay)
-        is_open = path.with_name(f"{path.name}-wal").exists()
+        is_open = not is_fixed and path.with_name(f"{path.name}-wal").exists()
         before = path.stat()
         try:
             with closing(connect(path, "mode=ro" if is_open else "immutable=1")) as db:
                 found = use(db)
         except sqlite3.Error as error:
+            if "not a database" in str(error):
+                raise
             failure = error
             continue
         after = path.stat()
-        if is_open or (before.st_size, before.st_mtime_ns) == (
-            after.st_size,
-            after.st_mtime_ns,
+        if (
+            is_open
+            or is_fixed
+            or (before.st_size, before.st_mtime_ns)
+            == (
+                after.st_size,
+                after.st_mtime_ns,
+            )
         ):
             return found
     raise failure or sqlite3.OperationalError("it changes while it is read")

@@ -7,6 +7,8 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from datetime import timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_engine import answer, text_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from journalled import entries, many, request, run
 from llamaherd import JournalError, journal_file, journal_read
 from llamaherd.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from llamaherd.journal import JournalEntry
 
@@ -109,22 +111,22 @@ def test_names_with_odd_characters(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sound")
     (folder / "model.gguf").write_bytes(b"GGUF")
     run(folder, [request([i, i, 1], 40) for i in range(60)])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal_file, "_RETRY_S", (0.0,))  # nobody else writes to it
-        yield folder / "run.sqlite"
+    return folder / "run.sqlite"
 
 
 @given(place=st.integers(0, 10**6), change=st.integers(1, 255))
+@example(place=3399, change=1)  # the name of a column in a CHECK
 @settings(max_examples=300, deadline=None)
 def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int) -> None:
     expected = journal_read(sound)
     content = bytearray(sound.read_bytes())
     content[place % len(content)] ^= change
-    with TemporaryDirectory() as name:
+    with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal_file, "_RETRY_S", (0.0,))  # nobody else writes to it
         damaged = Path(name) / "run.sqlite"
         damaged.write_bytes(content)
         try:
@@ -134,7 +136,10 @@ def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int)
             with pytest.raises(JournalError):
                 find_all(damaged, expected)
         else:
-            assert find_all(damaged, expected) == found == expected
+            assert found == expected
+            # SQLite minds a damaged CHECK only on a connection that may write.
+            with suppress(JournalError):
+                assert find_all(damaged, expected) == expected
         assert len(list(Path(name).iterdir())) == 1
         assert damaged.read_bytes() == content or found
 
@@ -170,6 +175,20 @@ def test_processes_share_a_journal(folder: Path) -> None:
         assert entry.text == text_of(answer(request(tokens))[0])
     _, engine = run(folder, many(0))
     assert engine.n_submitted == 0
+
+
+def test_a_journal_that_gets_another_ones_log_is_looked_at_again(folder: Path) -> None:
+    # The first page is written first, so for a moment the file is shorter than it says.
+    run(folder, many(1000))
+    path = folder / "run.sqlite"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(JournalError, match="is damaged: database disk image"):
+        Journal(path)
+    writer = threading.Timer(0.2, path.write_bytes, [whole])
+    writer.start()
+    Journal(path).close()
+    writer.join()
 
 
 def test_a_journal_in_use_can_be_read(folder: Path) -> None:
