@@ -8,7 +8,9 @@ from hashlib import sha256
 from importlib.metadata import distribution
 from pathlib import Path
 
-HEADERS = ("include/llama.h", "include/ggml.h", "include/ggml-backend.h")
+HEADERS = tuple(
+    f"include/{name}.h" for name in ("llama", "ggml", "ggml-alloc", "ggml-backend")
+)
 
 
 def locate() -> Path:
@@ -41,15 +43,17 @@ def build_info() -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Run `locate`, `cdef HEADER OUTPUT` or `build-info OUTPUT`."""
+    """Run `locate`, `version`, `cdef HEADER OUTPUT` or `build-info OUTPUT`."""
     if argv == ["locate"]:
         sys.stdout.write(f"{locate()}\n")
+    elif argv == ["version"]:
+        sys.stdout.write(f"{distribution('llama-cpp-python').version}\n")
     elif len(argv) == 3 and argv[0] == "cdef":
         Path(argv[2]).write_text(cdef_of(Path(argv[1]).read_text()))
     elif len(argv) == 2 and argv[0] == "build-info":
         Path(argv[1]).write_text(build_info())
     else:
-        sys.exit("usage: locate | cdef HEADER OUTPUT | build-info OUTPUT")
+        sys.exit("usage: locate | version | cdef HEADER OUTPUT | build-info OUTPUT")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "amx.hpp"
 #include "gguf_check.hpp"
 #include "guard.hpp"
 #include "log.hpp"
@@ -50,6 +51,7 @@ void check_size(const std::string& path, uint64_t needed, uint64_t available) {
 std::unique_ptr<lh_model> lh_model::load(const char* path,
                                          const lh_model_params& params) {
   check_size(path, lh::check_gguf(path).tensor_bytes, params.memory_bytes);
+  if (params.vocab_only == 0) lh::check_amx();
   llama_model_params native = llama_model_default_params();
   native.n_gpu_layers = params.n_gpu_layers;
   native.load_mode =
@@ -72,6 +74,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
 }
 
 std::unique_ptr<lh_model> lh_model::borrow(llama_model* model) {
+  lh::check_amx();
   lh::refuse_children();
   return std::unique_ptr<lh_model>(new lh_model(model));
 }

@@ -48,7 +48,9 @@ install_llamaherd <- function(
     "Installing {.val {package}}. Compiling llama.cpp takes some minutes."
   )
   run_python(
-    reticulate::virtualenv_install(envname, package, pip_options = pip_options),
+    with_compiler_flags(
+      reticulate::virtualenv_install(envname, package, pip_options = pip_options)
+    ),
     "The Python package could not be installed.",
     "The lines above say why. It needs a C++ compiler: {.code apt-get install build-essential}."
   )
@@ -102,6 +104,19 @@ python_to_start_from <- function(python, error_call) {
     "python",
     error_call
   )
+}
+
+# GCC before the cure of its bug 114098 breaks ggml's code for AMX, the matrix
+# instructions of newer Intel processors; this keeps it from that.
+with_compiler_flags <- function(expr, cpuinfo = "/proc/cpuinfo") {
+  has_amx <- file.exists(cpuinfo) &&
+    any(grepl("\\bamx_tile\\b", readLines(cpuinfo, warn = FALSE)))
+  if (has_amx) {
+    old <- Sys.getenv("CXXFLAGS", NA)
+    on.exit(if (is.na(old)) Sys.unsetenv("CXXFLAGS") else Sys.setenv(CXXFLAGS = old))
+    Sys.setenv(CXXFLAGS = paste(c(if (!is.na(old)) old, "-fno-dse"), collapse = " "))
+  }
+  force(expr)
 }
 
 run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {

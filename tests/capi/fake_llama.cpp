@@ -258,6 +258,11 @@ void llama_backend_free(void) {}
 
 // ---- model and vocabulary -------------------------------------------------------------
 
+// No processor to look for AMX on: valgrind would not know its instructions.
+ggml_backend_dev_t ggml_backend_dev_by_type(enum ggml_backend_dev_type) {
+  return nullptr;
+}
+
 llama_model* llama_model_load_from_file(const char* path, llama_model_params) {
   if (std::strcmp(path, fake::kModelPath) != 0) return nullptr;
   return reinterpret_cast<llama_model*>(&fake::the_model);

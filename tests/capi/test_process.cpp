@@ -1,11 +1,13 @@
-// Forked children are refused, and told why.
+// Forked children are refused, and told why; and what a child is used for.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <functional>
 
+#include "amx.hpp"
 #include "newrllama_capi.h"
 #include "toy.hpp"
 
@@ -45,4 +47,12 @@ TEST_CASE("a child of a process with a model is refused, the parent goes on") {
   });
   CHECK(code == 0);
   CHECK(lh_process_check(nullptr) == LH_OK);
+}
+
+TEST_CASE("what would end this process is found out in a child") {
+  CHECK(lh::child_survives([] {}));
+  for (const int number : {SIGSEGV, SIGILL, SIGBUS}) {
+    CHECK_FALSE(lh::child_survives([&] { raise(number); }));
+  }
+  CHECK(lh::child_survives([] { raise(SIGALRM); }));  // too slow says nothing
 }

@@ -16,6 +16,7 @@ def test_the_installation_fits() -> None:
     assert set(HASHES) == {
         "include/llama.h",
         "include/ggml.h",
+        "include/ggml-alloc.h",
         "include/ggml-backend.h",
     }
     _abi.check_installation(VERSION, HASHES)

@@ -55,6 +55,20 @@ test_that("install_llamaherd() refuses what it cannot use", {
   )
 })
 
+test_that("llama.cpp is compiled so that GCC leaves its AMX code whole", {
+  cpuinfo <- withr::local_tempfile(lines = c("flags : fpu amx_tile avx2", "bugs :"))
+  other <- withr::local_tempfile(lines = "flags : fpu avx2")
+  flags <- \(cpuinfo) with_compiler_flags(Sys.getenv("CXXFLAGS", NA), cpuinfo)
+  withr::local_envvar(CXXFLAGS = NA)
+  expect_identical(flags(cpuinfo), "-fno-dse")
+  expect_identical(Sys.getenv("CXXFLAGS", NA), NA_character_)
+  expect_identical(flags(other), NA_character_)
+  expect_identical(flags("/no/such/file"), NA_character_)
+  withr::local_envvar(CXXFLAGS = "-g")
+  expect_identical(flags(cpuinfo), "-g -fno-dse")
+  expect_identical(Sys.getenv("CXXFLAGS"), "-g")
+})
+
 test_that("objects of another session are refused", {
   context <- local_context()
   path <- withr::local_tempfile()

@@ -1,0 +1,123 @@
+#include "amx.hpp"
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "ggml-cpp.h"
+#include "guard.hpp"
+
+namespace lh {
+namespace {
+
+constexpr unsigned kTimeoutSeconds = 10;
+
+[[noreturn]] void run_child(const std::function<void()>& body) {
+  // R, Python and sanitizers write reports on these, and a core file is for nobody.
+  for (const int number : {SIGALRM, SIGBUS, SIGILL, SIGSEGV}) signal(number, SIG_DFL);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  // What another thread of the parent had locked stays locked here.
+  sigset_t alarm_only;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  sigprocmask(SIG_UNBLOCK, &alarm_only, nullptr);
+  alarm(kTimeoutSeconds);
+  body();
+  _exit(0);
+}
+
+template <class Function>
+Function cpu_function(ggml_backend_dev_t cpu, const char* name) {
+  return reinterpret_cast<Function>(
+      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), name));
+}
+
+// The layout of weights that ggml multiplies by AMX; null if it has none.
+ggml_backend_buffer_type_t amx_layout(ggml_backend_dev_t cpu) {
+  const auto extra_layouts = cpu_function<ggml_backend_dev_get_extra_bufts_t>(
+      cpu, "ggml_backend_dev_get_extra_bufts");
+  if (extra_layouts == nullptr) return nullptr;
+  for (ggml_backend_buffer_type_t* layout = extra_layouts(cpu); *layout; ++layout) {
+    if (std::strcmp(ggml_backend_buft_name(*layout), "AMX") == 0) return *layout;
+  }
+  return nullptr;
+}
+
+ggml_context_ptr tensors(size_t n, size_t more_bytes) {
+  ggml_context_ptr made(
+      ggml_init({n * ggml_tensor_overhead() + more_bytes, nullptr, true}));
+  if (made == nullptr) throw std::bad_alloc();
+  return made;
+}
+
+bool survives_amx() {
+  const ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  const ggml_backend_buffer_type_t layout = cpu == nullptr ? nullptr : amx_layout(cpu);
+  if (layout == nullptr) return true;
+  const ggml_backend_ptr backend(ggml_backend_dev_init(cpu, nullptr));
+  const auto set_n_threads =
+      cpu_function<ggml_backend_set_n_threads_t>(cpu, "ggml_backend_set_n_threads");
+  if (backend == nullptr || set_n_threads == nullptr) throw std::bad_alloc();
+  set_n_threads(backend.get(), 1);
+
+  constexpr int64_t kSize = 64;
+  constexpr int64_t kRows = 2;  // one row is multiplied without AMX
+  const ggml_context_ptr fixed = tensors(1, 0);
+  ggml_tensor* weights = ggml_new_tensor_2d(fixed.get(), GGML_TYPE_Q8_0, kSize, kSize);
+  const ggml_backend_buffer_ptr fixed_data(
+      ggml_backend_alloc_ctx_tensors_from_buft(fixed.get(), layout));
+  const ggml_context_ptr rest = tensors(2, ggml_graph_overhead());
+  ggml_tensor* rows = ggml_new_tensor_2d(rest.get(), GGML_TYPE_F32, kSize, kRows);
+  ggml_cgraph* graph = ggml_new_graph(rest.get());
+  ggml_build_forward_expand(graph, ggml_mul_mat(rest.get(), weights, rows));
+  const ggml_backend_buffer_ptr rest_data(
+      ggml_backend_alloc_ctx_tensors(rest.get(), backend.get()));
+  if (fixed_data == nullptr || rest_data == nullptr) throw std::bad_alloc();
+  ggml_backend_buffer_clear(fixed_data.get(), 0);
+  ggml_backend_buffer_clear(rest_data.get(), 0);
+  return child_survives([&] { ggml_backend_graph_compute(backend.get(), graph); });
+}
+
+}  // namespace
+
+bool child_survives(const std::function<void()>& body) {
+  const pid_t pid = fork();
+  if (pid == 0) run_child(body);
+  if (pid < 0) return true;
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = waitpid(pid, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  return ended < 0 || !WIFSIGNALED(status) || WTERMSIG(status) == SIGALRM;
+}
+
+void check_amx() {
+  static const bool survives = survives_amx();
+  if (survives) return;
+  throw Error(LH_MODEL_ERROR,
+              "llama-cpp-python was compiled by a GCC that breaks this processor's AMX "
+              "instructions (GCC's bug 114098): the first computation would end the "
+              "process. Compile it anew: CXXFLAGS=-fno-dse pip install --force-reinstall "
+              "--no-cache-dir --no-deps "
+              "llama-cpp-python==" LH_LLAMA_CPP_PYTHON_VERSION);
+}
+
+}  // namespace lh
+
+#else
+
+namespace lh {
+
+bool child_survives(const std::function<void()>&) { return true; }
+void check_amx() {}
+
+}  // namespace lh
+
+#endif

@@ -1,0 +1,22 @@
+// Finds out whether the loaded ggml survives its own use of AMX, the matrix instructions
+// of newer Intel processors.
+//
+// GCC older than the cure of its bug 114098 (Debian 12's, for one) takes what ggml writes
+// into a tile configuration for unused and leaves it out, and the first product of
+// matrices ends the process.
+#pragma once
+
+#include <functional>
+
+namespace lh {
+
+// Throws LH_MODEL_ERROR, with the cure, if a product of matrices would end this process.
+// Tries one in a child process, once; where ggml does without AMX there is nothing to
+// try.
+void check_amx();
+
+// Whether a child of this process comes through `body`. True also if no child could be
+// made or it took too long: then nothing is known. `body` must not start threads.
+bool child_survives(const std::function<void()>& body);
+
+}  // namespace lh
