@@ -72,6 +72,10 @@ int32_t lh_process_check(lh_error* error) {
   return guard(error, [] {});
 }
 
+void lh_release_threads(void) {
+  guard(nullptr, [] { lh::release_threads(); });
+}
+
 int32_t lh_supports_gpu_offload(void) { return llama_supports_gpu_offload() ? 1 : 0; }
 
 uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {

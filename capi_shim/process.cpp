@@ -1,11 +1,21 @@
 #include "process.hpp"
 
 #include <atomic>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
 
 #include "guard.hpp"
 
 #if !defined(_WIN32)
 #include <pthread.h>
+#endif
+
+#if defined(__linux__)
+// OpenMP 5.0, of the libgomp that ggml computes with; null if it has none.
+extern "C" [[gnu::weak]] int omp_pause_resource_all(int kind);
 #endif
 
 namespace lh {
@@ -18,6 +28,23 @@ std::atomic<bool> is_refused{false};
 #if !defined(_WIN32)
 void on_fork() noexcept {
   if (has_model) is_refused = true;
+}
+#endif
+
+#if defined(__linux__)
+// Whether this process is a copy of another and has started no program since: the flag
+// PF_FORKNOEXEC in /proc/self/stat (proc(5)).
+bool is_forked() {
+  constexpr unsigned kForkNoExec = 0x40;
+  std::ifstream file("/proc/self/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  // The name, in brackets, may hold anything.
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  char state = 0;
+  int64_t ignored = 0;  // parent, group, session, terminal, its group
+  unsigned flags = kForkNoExec;
+  fields >> state >> ignored >> ignored >> ignored >> ignored >> ignored >> flags;
+  return (flags & kForkNoExec) != 0;
 }
 #endif
 
@@ -34,6 +61,15 @@ void refuse_children() {
 }
 
 bool is_refused_child() noexcept { return is_refused; }
+
+void release_threads() {
+#if defined(__linux__)
+  constexpr int kSoft = 1;  // omp_pause_soft
+  // The threads of a forked child's parent would be waited for for ever.
+  if (omp_pause_resource_all == nullptr || is_forked()) return;
+  omp_pause_resource_all(kSoft);
+#endif
+}
 
 void check_process() {
   if (!is_refused) return;

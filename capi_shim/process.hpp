@@ -1,5 +1,6 @@
-// Refuses to work in a child that was forked from a process with a model in use.
+// What concerns the process as a whole: forks, and the threads that compute.
 //
+// A child that was forked from a process with a model in use is refused.
 // Such a child has the memory of its parent but none of its threads: the first product of
 // matrices would wait for OpenMP's for ever. R's parallel::mclapply and Python's
 // multiprocessing (by its "fork" method) make such children.
@@ -16,5 +17,11 @@ void check_process();
 
 // Whether this is such a child; it must not free what belongs to the parent's threads.
 bool is_refused_child() noexcept;
+
+// Ends the OpenMP threads that wait for work of this thread, if there are any. For a
+// thread that has computed (a model in AMX's layout, a llama_cpp.Llama) and now leaves it
+// to another: with the threads of both there are more than processors, and then libgomp
+// lets those that wait sleep at once.
+void release_threads();
 
 }  // namespace lh

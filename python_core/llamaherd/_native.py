@@ -115,6 +115,14 @@ def check_process() -> None:
     check(lib.lh_process_check(error), error)
 
 
+def release_threads() -> None:
+    """Ends the OpenMP threads that wait for work of this thread.
+
+    For a thread that leaves computing to another one, see `lh_release_threads`.
+    """
+    lib.lh_release_threads()
+
+
 def supports_gpu() -> bool:
     """Whether the loaded libllama can use a GPU."""
     return bool(lib.lh_supports_gpu_offload())

@@ -120,3 +120,29 @@ def test_processes_that_start_anew_load_models_of_their_own(
         timeout=60,
     )
     assert run.stdout == "True\n", run.stderr
+
+
+COMPUTED = """
+import os, sys
+import llama_cpp
+import llamaherd as lh
+llama_cpp.Llama(sys.argv[1], n_ctx=64, n_threads=2, verbose=False).eval([1, 2, 3])
+pid = os.fork()  # OpenMP's thread, which waits for work, does not come along
+if pid == 0:
+    model = lh.Model(sys.argv[1])
+    assert lh.generate(lh.Context(model), "a", max_tokens=3).error is None
+    os._exit(7)
+_, status = os.waitpid(pid, 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_child_does_not_wait_for_threads_of_its_parent(tiny_path: TinyPath) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", COMPUTED, str(tiny_path("llama"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.stdout.split() == ["7"], run.stderr

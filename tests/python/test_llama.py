@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from llamaherd import _native
 from llamaherd.context import _contexts_of_llamas
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.model
 llama_cpp = pytest.importorskip("llama_cpp")
@@ -30,6 +33,29 @@ def test_a_plain_llama_answers_many_prompts(llama: object, smollm2: lh.Model) ->
     context = _contexts_of_llamas[llama]
     lh.generate_parallel(llama, prompts, max_tokens=8)
     assert _contexts_of_llamas[llama] is context
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
+def test_threads_that_a_llama_computed_with_are_ended(llama: object) -> None:
+    # With them libgomp would count more threads than processors, and let those of the
+    # call sleep at every barrier.
+    def n_threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    _native.release_threads()  # those of earlier tests
+    before = n_threads()
+    llama.eval([1, 2, 3])
+    assert n_threads() > before
+    lh.generate(llama, "Hello", max_tokens=2)
+    assert holds(lambda: n_threads() <= before)
+
+
+def holds(condition: Callable[[], bool]) -> bool:
+    """Whether it does soon: threads end when they get to it."""
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
 
 
 def test_the_context_goes_with_its_llama(smollm2_path: Path) -> None:
