@@ -76,6 +76,8 @@ struct lh_engine {
   bool restore(const lh::Client& client);
   void finish(lh::Client& client, lh_finish reason, const char* message);
 
+  void close_gaps(const std::vector<lh::Client*>& clients);
+  bool move_to_gap(lh::Client& client);
   bool build_batch(const std::vector<lh::Client*>& clients);
   void choose_parts(const std::vector<lh::Client*>& clients);
   void choose_uniform_parts(const std::vector<lh::Client*>& clients);

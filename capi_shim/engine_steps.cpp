@@ -22,6 +22,10 @@ constexpr int32_t kThrew = -100;  // decode_code when llama_decode threw
 // differently (docs/decisions/0012): such a part stays whole.
 constexpr int32_t kTile = 64;
 
+// Tokens left, from which on an answer is worth a copy of its stream's cells. One step
+// with a gap less saves about what it costs to copy as many bytes as the model has.
+constexpr int32_t kWorthMoving = 32;
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -63,6 +67,39 @@ std::vector<Client*> lh_engine::select(const lh_run_params& params) {
             [](const Client* a, const Client* b) { return a->order < b->order; });
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   return chosen;
+}
+
+// A gap between the ids of streams splits a batch (see SequencePool). Where a client has
+// ended and none took its place, the last of those that answer does.
+void lh_engine::close_gaps(const std::vector<Client*>& clients) {
+  if (kv_unified_ || deterministic_ || is_recurrent_) return;
+  std::vector<Client*> movable;
+  for (Client* client : clients) {
+    const bool goes_on = client->max_tokens - client->n_generated() >= kWorthMoving;
+    if (client->state == LH_STATE_DECODE && goes_on) movable.push_back(client);
+  }
+  std::sort(movable.begin(), movable.end(),
+            [](const Client* a, const Client* b) { return a->seq_id > b->seq_id; });
+  for (Client* client : movable) {
+    const int32_t gap = pool_.first_free();
+    if (gap < 0 || gap > client->seq_id || !move_to_gap(*client)) return;
+  }
+}
+
+// False: it stays where it is, for want of memory.
+bool lh_engine::move_to_gap(Client& client) {
+  const int32_t seq_id = pool_.acquire();
+  try {
+    llama_memory_seq_cp(llama_get_memory(ctx_.get()), client.seq_id, seq_id, -1, -1);
+  } catch (const std::exception&) {
+    pool_.release(seq_id);
+    return false;
+  }
+  positions_.set(seq_id, positions_.get(client.seq_id));
+  pool_.release(client.seq_id);
+  client.seq_id = seq_id;
+  copies_pending_ = true;
+  return true;
 }
 
 // Decoding clients first, one token each; prompts share what room is left, oldest first.
@@ -274,7 +311,7 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   const std::scoped_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
   events.reserve(clients_.size());  // nothing may fail between a decode and its events
-  int32_t n_counted = 0;
+  int32_t n_steps_left = params.max_steps > 0 ? params.max_steps : INT32_MAX;
   const auto count_active = [&] {
     result.n_active = static_cast<int32_t>(select(params).size());
     return LH_OK;
@@ -282,6 +319,7 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   for (;;) {
     if (abort_flag_->load()) return LH_ABORTED;
     const std::vector<Client*> clients = select(params);
+    if (params.ids == nullptr) close_gaps(clients);
     if (!build_batch(clients)) return count_active();
     verify_positions(events);
     if (!events.empty()) return count_active();
@@ -294,15 +332,13 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     }
     after_decode(seconds_since(decode_start), events);
     ++result.n_steps;
-    if (params.max_steps > 0) {
-      n_counted +=
-          std::none_of(clients.begin(), clients.end(),
-                       [this](const Client* client) { return is_behind(*client); });
-    }
-    const bool enough = params.max_steps > 0 && n_counted >= params.max_steps;
+    const bool caught_up =
+        std::none_of(clients.begin(), clients.end(),
+                     [this](const Client* client) { return is_behind(*client); });
+    if (caught_up) --n_steps_left;
     const bool late =
         params.max_time_ms > 0 && seconds_since(start) * 1e3 >= params.max_time_ms;
-    if (!events.empty() || enough || late) return count_active();
+    if (!events.empty() || n_steps_left == 0 || late) return count_active();
   }
 }
 

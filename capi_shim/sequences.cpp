@@ -64,9 +64,14 @@ void Positions::verify(int32_t seq_id) const {
 SequencePool::SequencePool(Positions& positions, int32_t n_seq_max)
     : positions_(positions), used_(static_cast<size_t>(n_seq_max), false) {}
 
-int32_t SequencePool::acquire() {
+int32_t SequencePool::first_free() const {
   const auto free = std::find(used_.begin(), used_.end(), false);
-  return free == used_.end() ? -1 : take(static_cast<size_t>(free - used_.begin()));
+  return free == used_.end() ? -1 : static_cast<int32_t>(free - used_.begin());
+}
+
+int32_t SequencePool::acquire() {
+  const int32_t free = first_free();
+  return free < 0 ? -1 : take(static_cast<size_t>(free));
 }
 
 int32_t SequencePool::acquire_last() {

@@ -45,6 +45,8 @@ class SequencePool {
  public:
   SequencePool(Positions& positions, int32_t n_seq_max);
 
+  // The lowest free id, or -1.
+  int32_t first_free() const;
   // A free id whose cells are gone, or -1.
   int32_t acquire();
   int32_t acquire_last();

@@ -98,6 +98,56 @@ TEST_CASE("a long part of a prompt is computed by itself") {
   CHECK(fake::counts().n_violations == 0);
 }
 
+TEST_CASE("answers move into the places of those that ended") {
+  Fixture f(1024, 6, false);
+  fake::settings().eos_share = 0;
+  const auto prompt = [](int64_t id) {
+    return toy::tokens(std::string(static_cast<size_t>(id) + 1, 'x'));
+  };
+  std::vector<int32_t> order;
+  fake::settings().fault = [&](int64_t, const std::vector<int32_t>& ids) {
+    order = ids;
+    return fake::Fault::kNone;
+  };
+  constexpr int32_t kMaxTokens[] = {60, 3, 60, 40, 60, 50};
+  for (int64_t id = 0; id < 6; ++id) {
+    toy::submit(f.engine, Request(id, prompt(id), kMaxTokens[id]));
+  }
+  toy::run(f.engine);  // until the second one ends
+  toy::run(f.engine, 1);
+  CHECK(order == std::vector<int32_t>{0, 1, 2, 3, 4});
+  f.engine.release(2);
+  f.engine.pause(5);  // what was copied just now is there to be saved
+  f.engine.resume(5);
+  toy::run(f.engine, 1);
+  CHECK(order == std::vector<int32_t>{0, 1, 2, 3});
+  toy::run_all(f.engine);
+  for (const int64_t id : {0, 3, 4, 5}) {
+    CHECK(f.text(id) == fake::answer(prompt(id), kMaxTokens[id]));
+    CHECK(f.engine.get(id).n_generated == kMaxTokens[id]);
+    f.engine.release(id);
+  }
+  CHECK(fake::n_cells_left() == 0);
+}
+
+TEST_CASE("answers that end soon stay where they are") {
+  Fixture f(512, 3, false);
+  fake::settings().eos_share = 0;
+  std::vector<int32_t> order;
+  fake::settings().fault = [&](int64_t, const std::vector<int32_t>& ids) {
+    order = ids;
+    return fake::Fault::kNone;
+  };
+  for (int64_t id = 0; id < 3; ++id) {
+    toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 20));
+  }
+  toy::run(f.engine);  // until the first one ends
+  toy::run(f.engine, 1);
+  CHECK(order == std::vector<int32_t>{1, 2});
+  toy::run_all(f.engine);
+  CHECK(f.text(2) == fake::answer(kHello, 20));
+}
+
 TEST_CASE("a deterministic engine computes rows in multiples and keeps no filler") {
   fake::reset();
   fake::settings().eos_share = 0.0;
