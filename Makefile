@@ -126,11 +126,14 @@ bench-quick: setup $(SMOLLM2) ## the benchmark at a tiny size, without peers to 
 	  --only distinct annotate samples many
 	$(PYTHON_VENV) benchmarks/summary.py benchmarks/results/quick.jsonl \
 	  --output benchmarks/results/quick.json
-	$(PYTHON_VENV) benchmarks/report.py --print --summary benchmarks/results/quick.json
+	$(PYTHON_VENV) benchmarks/report.py --print benchmarks/results/quick.json
 
+# SUMMARY=benchmarks/summary-amx.json is docs/performance-amx.md's.
+SUMMARY ?= benchmarks/summary.json
 bench-report: $(PACKAGE) ## figures of SESSION into README.md, docs/performance.md and the plot
 	$(PYTHON_VENV) -m pip --disable-pip-version-check install -q -r benchmarks/requirements.txt
-	$(PYTHON_VENV) benchmarks/summary.py benchmarks/results/$(SESSION).jsonl
+	$(PYTHON_VENV) benchmarks/summary.py benchmarks/results/$(SESSION).jsonl \
+	  --output $(SUMMARY)
 	$(PYTHON_VENV) benchmarks/report.py --plot
 
 check: lint type versions header check-r ## linters, type checks, R CMD check: all that is no test

@@ -91,7 +91,7 @@ bool lh_engine::move_to_gap(Client& client) {
   const int32_t seq_id = pool_.acquire();
   try {
     llama_memory_seq_cp(llama_get_memory(ctx_.get()), client.seq_id, seq_id, -1, -1);
-  } catch (const std::exception&) {
+  } catch (...) {
     pool_.release(seq_id);
     return false;
   }

@@ -187,15 +187,8 @@ def look(
             failure = error
             continue
         after = path.stat()
-        if (
-            is_open
-            or is_fixed
-            or (before.st_size, before.st_mtime_ns)
-            == (
-                after.st_size,
-                after.st_mtime_ns,
-            )
-        ):
+        same = (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+        if is_open or is_fixed or same:
             return found
     raise failure or sqlite3.OperationalError("it changes while it is read")
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -382,6 +383,7 @@ bool llama_memory_seq_rm(llama_memory_t memory, llama_seq_id seq_id, llama_pos f
 void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to,
                          llama_pos p0, llama_pos p1) {
   Context& ctx = of(memory);
+  if (fake::settings().fail_copy) throw std::bad_alloc();
   fake::violation(p0 > 0 || p1 > 0);
   fake::violation(!fake::tokens_of(ctx, to).empty());
   std::vector<fake::Cell> copies;

@@ -29,6 +29,7 @@ struct Settings {
   bool memory = true;        // contexts have one
   double eos_share = 0.05;   // how often the toy ends an answer
   bool fail_state = false;   // state_seq_get_data gives nothing
+  bool fail_copy = false;    // memory_seq_cp has no memory left
   int32_t uniform_rows = 1;  // every computation must have a multiple of so many rows
   int32_t decode_ms = 0;     // time one decode takes, until aborted
   // Asked before each decode with its number and the sequence ids in the batch.

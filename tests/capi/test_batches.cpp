@@ -130,6 +130,21 @@ TEST_CASE("answers move into the places of those that ended") {
   CHECK(fake::n_cells_left() == 0);
 }
 
+TEST_CASE("an answer that cannot be copied stays where it is") {
+  Fixture f(512, 3, false);
+  fake::settings().eos_share = 0;
+  for (int64_t id = 0; id < 3; ++id) {
+    toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 60));
+  }
+  toy::run(f.engine);  // until the first one ends
+  fake::settings().fail_copy = true;
+  toy::run_all(f.engine);
+  CHECK(f.text(2) == fake::answer(kHello, 60));
+  CHECK(f.engine.info().n_seq_used == 0);
+  f.engine.release(2);
+  CHECK(fake::n_cells_left() == 0);
+}
+
 TEST_CASE("answers that end soon stay where they are") {
   Fixture f(512, 3, false);
   fake::settings().eos_share = 0;
