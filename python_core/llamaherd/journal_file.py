@@ -133,7 +133,7 @@ def check(name: str, path: Path) -> None:
     try:
         application, number = look(path, _kind, is_fixed=True)
     except sqlite3.DatabaseError as error:
-        if "not a database" not in str(error):
+        if not _is_foreign(error):
             raise
         raise JournalError(f"{name}: {str(path)!r} is not a journal: {error}") from error
     if application != APPLICATION_ID:
@@ -150,6 +150,11 @@ def check(name: str, path: Path) -> None:
     problems = look(path, lambda db: db.execute("PRAGMA integrity_check(1)").fetchall())
     if problems != [("ok",)]:
         raise DamagedError(str(problems[0][0]))
+
+
+def _is_foreign(error: sqlite3.Error) -> bool:
+    """Whether the file was never SQLite's; its codes have names from Python 3.11 on."""
+    return "not a database" in str(error)
 
 
 def _kind(db: sqlite3.Connection) -> tuple[int, int]:
@@ -182,8 +187,8 @@ def look(
             with closing(connect(path, "mode=ro" if is_open else "immutable=1")) as db:
                 found = use(db)
         except sqlite3.Error as error:
-            if "not a database" in str(error):
-                raise
+            if _is_foreign(error):
+                raise  # for good
             failure = error
             continue
         after = path.stat()

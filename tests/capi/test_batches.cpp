@@ -6,6 +6,18 @@
 
 using toy::Request;
 
+namespace {
+
+// From now on `order` has the sequence ids of the latest batch, in its order.
+void record_order(std::vector<int32_t>& order) {
+  fake::settings().fault = [&order](int64_t, const std::vector<int32_t>& ids) {
+    order = ids;
+    return fake::Fault::kNone;
+  };
+}
+
+}  // namespace
+
 TEST_CASE("long prompts are fed in chunks beside decoding clients") {
   for (const bool unified : {true, false}) {
     Fixture f(512, 4, unified);
@@ -87,10 +99,7 @@ TEST_CASE("a long part of a prompt is computed by itself") {
   engine.release(1);
   toy::submit(engine, Request(1, toy::tokens(std::string(100, 'x')), 20));
   std::vector<int32_t> order;
-  fake::settings().fault = [&](int64_t, const std::vector<int32_t>& ids) {
-    order = ids;
-    return fake::Fault::kNone;
-  };
+  record_order(order);
   toy::run(engine, 1);
   CHECK(order == std::vector<int32_t>{2, 1, 0});  // no id is followed by the next one
   toy::run(engine, 1);
@@ -105,10 +114,7 @@ TEST_CASE("answers move into the places of those that ended") {
     return toy::tokens(std::string(static_cast<size_t>(id) + 1, 'x'));
   };
   std::vector<int32_t> order;
-  fake::settings().fault = [&](int64_t, const std::vector<int32_t>& ids) {
-    order = ids;
-    return fake::Fault::kNone;
-  };
+  record_order(order);
   constexpr int32_t kMaxTokens[] = {60, 3, 60, 40, 60, 50};
   for (int64_t id = 0; id < 6; ++id) {
     toy::submit(f.engine, Request(id, prompt(id), kMaxTokens[id]));
@@ -149,10 +155,7 @@ TEST_CASE("answers that end soon stay where they are") {
   Fixture f(512, 3, false);
   fake::settings().eos_share = 0;
   std::vector<int32_t> order;
-  fake::settings().fault = [&](int64_t, const std::vector<int32_t>& ids) {
-    order = ids;
-    return fake::Fault::kNone;
-  };
+  record_order(order);
   for (int64_t id = 0; id < 3; ++id) {
     toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 20));
   }

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -124,7 +124,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int) -> None:
     expected = journal_read(sound)
     content = bytearray(sound.read_bytes())
-    content[place % len(content)] ^= change
+    place %= len(content)
+    # SQLite minds a damaged CHECK only on a connection that may write.
+    check = range(content.index(b"CHECK ("), content.index(b"'error'))"))
+    content[place] ^= change
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal_file, "_RETRY_S", (0.0,))  # nobody else writes to it
         damaged = Path(name) / "run.sqlite"
@@ -137,8 +140,7 @@ def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int)
                 find_all(damaged, expected)
         else:
             assert found == expected
-            # SQLite minds a damaged CHECK only on a connection that may write.
-            with suppress(JournalError):
+            with suppress(JournalError) if place in check else nullcontext():
                 assert find_all(damaged, expected) == expected
         assert len(list(Path(name).iterdir())) == 1
         assert damaged.read_bytes() == content or found
