@@ -24,6 +24,18 @@ find_python <- function(error_call = rlang::caller_env()) {
   if (reticulate::py_available()) {
     return(reticulate::py_config()$python)
   }
+  named <- python_of_variable(error_call)
+  if (!is.null(named)) {
+    return(named)
+  }
+  if (reticulate::virtualenv_exists(default_envname)) {
+    return(reticulate::virtualenv_python(default_envname))
+  }
+  discover_python()
+}
+
+# What the user named; NULL: nothing.
+python_of_variable <- function(error_call = rlang::caller_env()) {
   for (variable in c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")) {
     path <- path.expand(Sys.getenv(variable))
     if (nzchar(path) && path != "managed") {
@@ -37,10 +49,7 @@ find_python <- function(error_call = rlang::caller_env()) {
       return(path)
     }
   }
-  if (reticulate::virtualenv_exists(default_envname)) {
-    return(reticulate::virtualenv_python(default_envname))
-  }
-  discover_python()
+  NULL
 }
 
 default_envname <- "r-llamaherd"

@@ -1,9 +1,12 @@
 test_that("a wrong LLAMAHERD_PYTHON is explained", {
-  skip_if_no_python()
-  skip_if(reticulate::py_available(), "Python runs already")
-  withr::local_envvar(LLAMAHERD_PYTHON = "/no/such/python")
-  expect_snapshot(find_python(), error = TRUE)
-  expect_error(find_python(), class = "llamaherd_error_python")
+  withr::local_envvar(LLAMAHERD_PYTHON = "/no/such/python", RETICULATE_PYTHON = NA)
+  expect_snapshot(python_of_variable(), error = TRUE)
+  expect_error(python_of_variable(), class = "llamaherd_error_python")
+  withr::local_envvar(LLAMAHERD_PYTHON = "", RETICULATE_PYTHON = "managed")
+  expect_null(python_of_variable())
+  program <- withr::local_tempfile(lines = "")
+  withr::local_envvar(LLAMAHERD_PYTHON = program, RETICULATE_PYTHON = "/no/such/python")
+  expect_identical(python_of_variable(), program)
 })
 
 test_that("a missing Python side says what to do", {
