@@ -101,12 +101,13 @@ bool child_survives(const std::function<void()>& body) {
 void check_amx() {
   static const bool survives = survives_amx();
   if (survives) return;
-  throw Error(LH_MODEL_ERROR,
-              "llama-cpp-python was compiled by a GCC that breaks this processor's AMX "
-              "instructions (GCC's bug 114098): the first computation would end the "
-              "process. Compile it anew: CXXFLAGS=-fno-dse pip install --force-reinstall "
-              "--no-cache-dir --no-deps "
-              "llama-cpp-python==" LH_LLAMA_CPP_PYTHON_VERSION);
+  throw Error(
+      LH_MODEL_ERROR,
+      "llama-cpp-python was compiled by a GCC that breaks this processor's AMX "
+      "instructions (GCC's bug 114098): the first computation would end the "
+      "process. Compile it anew: CXXFLAGS='-fno-dse -U__AVX512FP16__' pip install "
+      "--force-reinstall --no-cache-dir --no-deps "
+      "llama-cpp-python==" LH_LLAMA_CPP_PYTHON_VERSION);
 }
 
 }  // namespace lh

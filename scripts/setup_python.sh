@@ -21,8 +21,11 @@ install_llama() {
   else
     say "installing $LLAMA_PIN: compiling llama.cpp (3 to 6 minutes on 2 cores, once)"
   fi
-  # GCC before the cure of its bug 114098 breaks ggml's code for AMX (decision 0022).
-  if grep -qw amx_tile /proc/cpuinfo 2>/dev/null; then export CXXFLAGS="${CXXFLAGS:-} -fno-dse"; fi
+  # GCC before the cure of its bug 114098 breaks ggml's code for AMX (decision 0022), and ggml
+  # computes many a model's attention slowly with AVX512-FP16 (decision 0024).
+  has() { grep -qw "$1" /proc/cpuinfo 2>/dev/null; }
+  if has amx_tile; then export CXXFLAGS="${CXXFLAGS:-} -fno-dse"; fi
+  if has avx512_fp16; then export CXXFLAGS="${CXXFLAGS:-} -U__AVX512FP16__"; fi
   # Verbose, so that the log and the heartbeat show how far the compiler is.
   logged llama-cpp-python pip install --verbose "$LLAMA_PIN"
 }

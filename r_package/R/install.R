@@ -106,15 +106,19 @@ python_to_start_from <- function(python, error_call) {
   )
 }
 
-# GCC before the cure of its bug 114098 breaks ggml's code for AMX, the matrix
-# instructions of newer Intel processors; this keeps it from that.
+# What newer Intel processors need. GCC before the cure of its bug 114098 breaks ggml's code
+# for AMX, their matrix instructions; and ggml computes many a model's attention slowly with
+# their arithmetic of half precision.
+compiler_flags <- c(amx_tile = "-fno-dse", avx512_fp16 = "-U__AVX512FP16__")
+
 with_compiler_flags <- function(expr, cpuinfo = "/proc/cpuinfo") {
-  has_amx <- file.exists(cpuinfo) &&
-    any(grepl("\\bamx_tile\\b", readLines(cpuinfo, warn = FALSE)))
-  if (has_amx) {
+  lines <- if (file.exists(cpuinfo)) readLines(cpuinfo, warn = FALSE)
+  has <- \(feature) any(grepl(paste0("\\b", feature, "\\b"), lines))
+  flags <- compiler_flags[vapply(names(compiler_flags), has, logical(1))]
+  if (length(flags) > 0) {
     old <- Sys.getenv("CXXFLAGS", NA)
     on.exit(if (is.na(old)) Sys.unsetenv("CXXFLAGS") else Sys.setenv(CXXFLAGS = old))
-    Sys.setenv(CXXFLAGS = paste(c(if (!is.na(old)) old, "-fno-dse"), collapse = " "))
+    Sys.setenv(CXXFLAGS = paste(c(if (!is.na(old)) old, flags), collapse = " "))
   }
   force(expr)
 }

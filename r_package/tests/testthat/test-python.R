@@ -58,13 +58,15 @@ test_that("install_llamaherd() refuses what it cannot use", {
   )
 })
 
-test_that("llama.cpp is compiled so that GCC leaves its AMX code whole", {
+test_that("llama.cpp is compiled as newer Intel processors need it", {
   cpuinfo <- withr::local_tempfile(lines = c("flags : fpu amx_tile avx2", "bugs :"))
+  both <- withr::local_tempfile(lines = "flags : avx512_fp16 amx_tile")
   other <- withr::local_tempfile(lines = "flags : fpu avx2")
   flags <- \(cpuinfo) with_compiler_flags(Sys.getenv("CXXFLAGS", NA), cpuinfo)
   withr::local_envvar(CXXFLAGS = NA)
   expect_identical(flags(cpuinfo), "-fno-dse")
   expect_identical(Sys.getenv("CXXFLAGS", NA), NA_character_)
+  expect_identical(flags(both), "-fno-dse -U__AVX512FP16__")
   expect_identical(flags(other), NA_character_)
   expect_identical(flags("/no/such/file"), NA_character_)
   withr::local_envvar(CXXFLAGS = "-g")
