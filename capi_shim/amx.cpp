@@ -38,8 +38,13 @@ Function cpu_function(ggml_backend_dev_t cpu, const char* name) {
       ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), name));
 }
 
+ggml_backend_dev_t cpu_device() {
+  return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+}
+
 // The layout of weights that ggml multiplies by AMX; null if it has none.
 ggml_backend_buffer_type_t amx_layout(ggml_backend_dev_t cpu) {
+  if (cpu == nullptr) return nullptr;
   const auto extra_layouts = cpu_function<ggml_backend_dev_get_extra_bufts_t>(
       cpu, "ggml_backend_dev_get_extra_bufts");
   if (extra_layouts == nullptr) return nullptr;
@@ -57,9 +62,9 @@ ggml_context_ptr tensors(size_t n, size_t more_bytes) {
 }
 
 bool survives_amx() {
-  const ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  const ggml_backend_buffer_type_t layout = cpu == nullptr ? nullptr : amx_layout(cpu);
-  if (layout == nullptr) return true;
+  if (!has_amx()) return true;
+  const ggml_backend_dev_t cpu = cpu_device();
+  const ggml_backend_buffer_type_t layout = amx_layout(cpu);
   const ggml_backend_ptr backend(ggml_backend_dev_init(cpu, nullptr));
   const auto set_n_threads =
       cpu_function<ggml_backend_set_n_threads_t>(cpu, "ggml_backend_set_n_threads");
@@ -85,6 +90,8 @@ bool survives_amx() {
 }
 
 }  // namespace
+
+bool has_amx() { return amx_layout(cpu_device()) != nullptr; }
 
 bool child_survives(const std::function<void()>& body) {
   const pid_t pid = fork();
@@ -116,6 +123,7 @@ void check_amx() {
 
 namespace lh {
 
+bool has_amx() { return false; }
 bool child_survives(const std::function<void()>&) { return true; }
 void check_amx() {}
 

@@ -1,5 +1,5 @@
-// Finds out whether the loaded ggml survives its own use of AMX, the matrix instructions
-// of newer Intel processors.
+// Whether the loaded ggml uses AMX, the matrix instructions of newer Intel processors,
+// and whether it survives that.
 //
 // GCC older than the cure of its bug 114098 (Debian 12's, for one) takes what ggml writes
 // into a tile configuration for unused and leaves it out, and the first product of
@@ -9,6 +9,9 @@
 #include <functional>
 
 namespace lh {
+
+// Whether ggml multiplies by AMX.
+bool has_amx();
 
 // Throws LH_MODEL_ERROR, with the cure, if a product of matrices would end this process.
 // Tries one in a child process, once; where ggml does without AMX there is nothing to

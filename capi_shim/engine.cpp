@@ -57,6 +57,31 @@ void check(const lh_model& model, const lh_engine_params& p) {
   }
 }
 
+// Most tokens of a batch. Prompts are cut where they are when alone, however many answers
+// are beside them. (In a pool libllama would compute what is over n_ubatch by itself.)
+uint32_t batch_capacity(const lh_engine_params& p) {
+  const bool on_top = p.kv_unified == 0 && p.deterministic == 0;
+  return static_cast<uint32_t>(p.n_batch) +
+         (on_top ? static_cast<uint32_t>(p.n_seq_max) : 0);
+}
+
+// ggml puts what it computes at multiples of 32 bytes, one thing behind the other, and
+// among it numbers of 4 bytes, one for each output and each token that libllama makes
+// room for: n_ubatch rounded up to a multiple of n_seq_max. Unless these fill cache lines
+// of 64 bytes, all that comes behind them lies across two: docs/decisions/0025.
+constexpr int32_t kPerPlace = 8;
+constexpr int32_t kPerLine = 16;
+
+uint32_t aligned_ubatch(const lh_engine_params& p) {
+  auto n = static_cast<uint32_t>(p.n_ubatch);
+  // Where a prompt is cut into computations must not depend on n_seq_max.
+  if (p.deterministic != 0) return n;
+  const auto n_seq_max = static_cast<uint32_t>(p.n_seq_max);
+  n = (n + n_seq_max - 1) / n_seq_max * n_seq_max;
+  while ((n + kPerPlace - 1) / kPerPlace * kPerPlace % kPerLine != 0) n += n_seq_max;
+  return n;
+}
+
 }  // namespace
 
 // ---- life -------------------------------------------------------------------------
@@ -68,14 +93,10 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
   llama_context_params native = llama_context_default_params();
   native.n_ctx = static_cast<uint32_t>(params.n_ctx);
   native.n_seq_max = static_cast<uint32_t>(params.n_seq_max);
-  // Prompts are cut where they are when alone, however many answers are beside them. (In
-  // a pool libllama would compute what is over n_ubatch by itself.)
-  const bool on_top = params.kv_unified == 0 && params.deterministic == 0;
-  native.n_batch = static_cast<uint32_t>(params.n_batch);
-  if (on_top) native.n_batch += native.n_seq_max;
-  native.n_ubatch = static_cast<uint32_t>(params.n_ubatch);
+  native.n_ubatch = aligned_ubatch(params);
+  native.n_batch = std::max(batch_capacity(params), native.n_ubatch);
   // One row of logits per sequence, not one per token of a batch.
-  native.n_outputs_max = static_cast<uint32_t>(params.n_seq_max);
+  native.n_outputs_max = static_cast<uint32_t>(lh::round_up(params.n_seq_max, kPerLine));
   if (params.n_threads > 0) {
     native.n_threads = params.n_threads;
     native.n_threads_batch = params.n_threads;
@@ -117,7 +138,8 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       n_seq_max_(params.n_seq_max),
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
-      batch_(static_cast<int32_t>(llama_n_batch(ctx_.get()))),
+      batch_(static_cast<int32_t>(
+          std::min(batch_capacity(params), llama_n_batch(ctx_.get())))),
       n_batch_(std::min(params.n_batch, batch_.capacity())),
       debug_(lh::debug_level()) {}
 

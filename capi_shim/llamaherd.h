@@ -85,6 +85,10 @@ LH_API void lh_release_threads(void);
 /* 1 if the loaded libllama can use a GPU. */
 LH_API int32_t lh_supports_gpu_offload(void);
 
+/* 1 if the loaded libllama multiplies by AMX, the matrix instructions of newer Intel
+ * processors. It then computes rows of a batch in blocks of 32. */
+LH_API int32_t lh_has_amx(void);
+
 /* The seed of client number `index` of a call with seed `seed` (splitmix64 of both):
  * what each client's generator starts from, whatever runs beside it. */
 LH_API uint32_t lh_derive_seed(uint32_t seed, uint64_t index);
@@ -264,8 +268,9 @@ typedef struct lh_engine_params {
   int32_t n_seq_max; /* sequences that can be there at once, held prefixes included */
   int32_t n_batch;   /* most tokens in one llama_decode; those of answers come on top if
                         kv_unified is 0 */
-  int32_t n_ubatch;  /* most tokens computed at once */
-  int32_t n_threads; /* threads for generation; 0: libllama's default */
+  int32_t n_ubatch; /* most tokens computed at once, rounded up a little to suit n_seq_max
+                       unless deterministic; lh_engine_info has the result */
+  int32_t n_threads;       /* threads for generation; 0: libllama's default */
   int32_t n_threads_batch; /* threads for prefill; 0: as n_threads */
   int32_t kv_unified;      /* 1: one pool of cells; 0: n_ctx / n_seq_max for each */
   int32_t flash_attn;      /* -1: auto, 0: off, 1: on */

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "amx.hpp"
 #include "ggml.h"
 #include "gguf_check.hpp"
 #include "guard.hpp"
@@ -77,6 +78,8 @@ void lh_release_threads(void) {
 }
 
 int32_t lh_supports_gpu_offload(void) { return llama_supports_gpu_offload() ? 1 : 0; }
+
+int32_t lh_has_amx(void) { return lh::has_amx() ? 1 : 0; }
 
 uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {
   return lh::derive_seed(seed, index);

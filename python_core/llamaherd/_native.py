@@ -128,6 +128,11 @@ def supports_gpu() -> bool:
     return bool(lib.lh_supports_gpu_offload())
 
 
+def has_amx() -> bool:
+    """Whether the loaded libllama multiplies by AMX, see `lh_has_amx`."""
+    return bool(lib.lh_has_amx())
+
+
 def derive_seed(seed: int, index: int) -> int:
     """The seed, a uint32, of prompt number `index` in a call with seed `seed`."""
     return lib.lh_derive_seed(seed, index)

@@ -18,6 +18,8 @@ from llamaherd.plan import (
     MAX_CTX,
     MAX_HOLD,
     MAX_SLOTS,
+    ROWS,
+    ROWS_AMX,
     UNIFORM_ROWS,
     Layout,
     Plan,
@@ -52,7 +54,7 @@ class Context:
             them, and how many run at once follows from what fits. "auto": what the
             prompts need, within half of the memory that is available.
         n_seq_max: Prompts that may run at once, at most 248; sequences for shared
-            prefixes come on top. "auto": up to 40.
+            prefixes come on top. "auto": up to 40, or 32 where AMX multiplies.
         n_threads: Threads for generation; None: the physical cores.
         n_batch: Most tokens in one llama_decode; None: 512. Where each sequence has cells
             of its own, those of answers come on top.
@@ -62,7 +64,8 @@ class Context:
             common and little else, and more run at once where lengths differ much and
             memory is short; prompts are paused when it runs out. "auto": what suits the
             prompts of the call.
-        n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512.
+        n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512. Rounded
+            up a little to suit the number of sequences, unless `deterministic`.
         n_threads_batch: Threads for prompts; None: as `n_threads`.
         flash_attn: Use flash attention; "auto": if the model can.
         type_k: Type of the cached keys, such as "f16" or "q8_0".
@@ -204,6 +207,7 @@ class Context:
             n_prefixes,
             n_shared,
             n_batch=self._params.n_batch,
+            n_rows=ROWS_AMX if _native.has_amx() else ROWS,
             bytes_per_cell=self._bytes_per_cell,
             bytes_per_sequence=self._bytes_per_sequence,
             memory_bytes=self._memory_bytes,

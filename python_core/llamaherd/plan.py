@@ -17,7 +17,8 @@ MAX_DEPTH = 4  # of nested prefixes: half, so that others can be computed meanwh
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
 AUTO_SLOTS = 40  # at most; more gain little on a processor
 UNIFORM_ROWS = 8  # a deterministic context computes so many sequences together
-_ROWS = 4  # ggml computes so many rows of a batch together: docs/decisions/0020
+ROWS = 4  # ggml computes so many rows of a batch together: docs/decisions/0020
+ROWS_AMX = 32  # where it multiplies by AMX: docs/decisions/0025
 _BLOCK = 256  # libllama rounds up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
 _MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
@@ -96,6 +97,7 @@ def make_plan(
     n_shared: int = 0,
     *,
     n_batch: int,
+    n_rows: int = ROWS,
     bytes_per_cell: int,
     bytes_per_sequence: int = 0,
     memory_bytes: int,
@@ -115,11 +117,12 @@ def make_plan(
         n_prefixes: Prefixes that the prompts share.
         n_shared: Tokens of the prefix that all of them share.
         n_batch: Most tokens in one llama_decode, hence most sequences.
+        n_rows: Rows of a batch that are computed together, so that fewer cost the same.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         memory_bytes: Memory that is available.
     """
-    most = sizes.n_seq_max or min(_even_slots(len(needs)), n_batch - MAX_HOLD)
+    most = sizes.n_seq_max or min(_even_slots(len(needs), n_rows), n_batch - MAX_HOLD)
     n_bytes = int(memory_bytes * _MEMORY_SHARE)
     n_states = MAX_SEQUENCES
     if bytes_per_sequence:  # as many as take half of it at most
@@ -166,11 +169,11 @@ def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
     return "unified" if pools and n_shared > 0 else "per_sequence"
 
 
-def _even_slots(n_prompts: int) -> int:
+def _even_slots(n_prompts: int, n_rows: int) -> int:
     """How many run at once, so that no few of them are left for a last round."""
-    n_rounds = max(1, -(-n_prompts // AUTO_SLOTS))
+    n_rounds = max(1, -(-n_prompts // (AUTO_SLOTS // n_rows * n_rows)))
     n_each = -(-n_prompts // n_rounds)
-    return -(-n_each // _ROWS) * _ROWS
+    return -(-n_each // n_rows) * n_rows
 
 
 def _rounded_up(n: int) -> int:

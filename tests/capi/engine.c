@@ -85,6 +85,7 @@ static void test_library(void) {
   CHECK(sizes[0] > 0 && sizes[1] > sizes[0] && sizes[2] > 0 && sizes[3] > 0);
   CHECK(strlen(lh_ggml_commit()) > 3);
   CHECK(lh_supports_gpu_offload() == 0 || lh_supports_gpu_offload() == 1);
+  CHECK(lh_has_amx() == 0 || lh_has_amx() == 1);
   CHECK(lh_derive_seed(1, 2) == lh_derive_seed(1, 2));
   CHECK(lh_derive_seed(1, 2) != lh_derive_seed(1, 3));
   CHECK(lh_log_drain(lines, 0) == 0);

@@ -232,6 +232,8 @@ int32_t n_cells_left() {
   return the_context == nullptr ? 0 : static_cast<int32_t>(the_context->cells.size());
 }
 
+const llama_context_params& last_params() { return the_context->params; }
+
 std::string answer(std::vector<int32_t> tokens, int32_t max_tokens) {
   lh::TextBuffer text;
   for (int32_t i = 0; i < max_tokens; ++i) {

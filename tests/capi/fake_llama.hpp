@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "llama.h"
 #include "llamaherd.h"
 
 namespace fake {
@@ -54,5 +55,8 @@ std::string answer(std::vector<int32_t> tokens, int32_t max_tokens);
 
 // Cells in use in the context made last, 0 when every sequence is gone.
 int32_t n_cells_left();
+
+// What the context made last was made with.
+const llama_context_params& last_params();
 
 }  // namespace fake

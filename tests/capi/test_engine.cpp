@@ -274,6 +274,39 @@ TEST_CASE("engine parameters out of range are refused before libllama sees them"
   refused([](P& p) { p.type_k = 10000; });
 }
 
+TEST_CASE(
+    "numbers of tokens and outputs are such that ggml's tensors start at cache lines") {
+  fake::reset();
+  const auto model = toy::model();
+  const auto fills_lines = [](uint32_t n) { return (n + 7) / 8 * 32 % 64 == 0; };
+  for (int32_t n_seq_max = 1; n_seq_max <= 80; ++n_seq_max) {
+    CAPTURE(n_seq_max);
+    lh_engine_params params = toy::engine_params(100 * 512, n_seq_max, false);
+    params.n_batch = params.n_ubatch = 512;
+    const lh_engine engine(*model, params);
+    const llama_context_params& made = fake::last_params();
+    CHECK(made.n_outputs_max >= static_cast<uint32_t>(n_seq_max));
+    CHECK(fills_lines(made.n_outputs_max));
+    CHECK(made.n_ubatch % made.n_seq_max == 0);
+    CHECK(fills_lines(made.n_ubatch));
+    CHECK(made.n_ubatch >= 512);
+    CHECK(made.n_batch >= made.n_ubatch);
+  }
+}
+
+TEST_CASE("prompts share n_batch whatever libllama's batches may hold") {
+  fake::reset();
+  fake::settings().eos_share = 0.0;
+  const auto model = toy::model();
+  for (const bool unified : {false, true}) {
+    lh_engine engine(*model, toy::engine_params(10 * 64, 10, unified));
+    toy::submit(engine, toy::Request(0, toy::tokens(std::string(60, 'x')), 1));
+    toy::run(engine, 1);
+    CHECK(fake::last_params().n_ubatch == 60);
+    CHECK(engine.get(0).n_pending == 60 - 32);
+  }
+}
+
 TEST_CASE("the high-water mark lasts until it is restarted") {
   fake::reset();
   fake::settings().eos_share = 0.0;

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd import kv_cells, machine
 from llamaherd._native import ModelInfo
-from llamaherd.plan import MAX_HOLD, Plan, Sizes, make_plan
+from llamaherd.plan import MAX_HOLD, ROWS, ROWS_AMX, Plan, Sizes, make_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,9 @@ def planned(
     needs: list[int],
     n_prefixes: int = 0,
     memory_bytes: int = 8 * GB,
+    *,
     n_shared: int = 0,
+    n_rows: int = ROWS,
 ) -> Plan:
     return make_plan(
         sizes,
@@ -29,6 +31,7 @@ def planned(
         n_prefixes,
         n_shared,
         n_batch=512,
+        n_rows=n_rows,
         bytes_per_cell=20_000,
         memory_bytes=memory_bytes,
     )
@@ -53,6 +56,16 @@ def test_all_automatic_gives_each_sequence_its_own_cells() -> None:
 )
 def test_rounds_of_prompts_are_even(n_prompts: int, n_slots: int) -> None:
     assert planned(Sizes(), [100] * n_prompts).n_seq_max == n_slots
+
+
+@pytest.mark.parametrize(
+    ("n_prompts", "n_slots"), [(1, 1), (20, 20), (33, 32), (100, 32), (10_000, 32)]
+)
+def test_no_more_run_at_once_than_amx_multiplies_together(
+    n_prompts: int, n_slots: int
+) -> None:
+    plan = planned(Sizes(), [100] * n_prompts, n_rows=ROWS_AMX)
+    assert plan.n_seq_max == n_slots
 
 
 def test_fewer_run_at_once_when_memory_is_short() -> None:
