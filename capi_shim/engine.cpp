@@ -74,8 +74,8 @@ constexpr int32_t kPerLine = 16;
 
 uint32_t aligned_ubatch(const lh_engine_params& p) {
   auto n = static_cast<uint32_t>(p.n_ubatch);
-  // Where a prompt is cut into computations must not depend on n_seq_max.
-  if (p.deterministic != 0) return n;
+  // Then it decides where a prompt is cut, which must not depend on n_seq_max.
+  if (p.deterministic != 0 && p.n_ubatch < p.n_batch) return n;
   const auto n_seq_max = static_cast<uint32_t>(p.n_seq_max);
   n = (n + n_seq_max - 1) / n_seq_max * n_seq_max;
   while ((n + kPerPlace - 1) / kPerPlace * kPerPlace % kPerLine != 0) n += n_seq_max;

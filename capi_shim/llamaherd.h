@@ -268,9 +268,10 @@ typedef struct lh_engine_params {
   int32_t n_seq_max; /* sequences that can be there at once, held prefixes included */
   int32_t n_batch;   /* most tokens in one llama_decode; those of answers come on top if
                         kv_unified is 0 */
-  int32_t n_ubatch; /* most tokens computed at once, rounded up a little to suit n_seq_max
-                       unless deterministic; lh_engine_info has the result */
-  int32_t n_threads;       /* threads for generation; 0: libllama's default */
+  int32_t n_ubatch;  /* most tokens computed at once, rounded up a little to suit
+                        n_seq_max, unless deterministic and below n_batch; lh_engine_info
+                        has the result */
+  int32_t n_threads; /* threads for generation; 0: libllama's default */
   int32_t n_threads_batch; /* threads for prefill; 0: as n_threads */
   int32_t kv_unified;      /* 1: one pool of cells; 0: n_ctx / n_seq_max for each */
   int32_t flash_attn;      /* -1: auto, 0: off, 1: on */

@@ -65,7 +65,8 @@ class Context:
             memory is short; prompts are paused when it runs out. "auto": what suits the
             prompts of the call.
         n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512. Rounded
-            up a little to suit the number of sequences, unless `deterministic`.
+            up a little to suit the number of sequences, unless `deterministic` and less
+            than `n_batch`.
         n_threads_batch: Threads for prompts; None: as `n_threads`.
         flash_attn: Use flash attention; "auto": if the model can.
         type_k: Type of the cached keys, such as "f16" or "q8_0".

@@ -294,6 +294,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "a deterministic engine's n_ubatch stays where it decides how prompts are cut") {
+  fake::reset();
+  const auto model = toy::model();
+  lh_engine_params params = toy::deterministic_params(64, 40);
+  params.n_batch = params.n_ubatch = 512;
+  CHECK(lh_engine(*model, params).info().n_ubatch == 560);
+  params.n_batch = 1024;
+  CHECK(lh_engine(*model, params).info().n_ubatch == 512);
+}
+
 TEST_CASE("prompts share n_batch whatever libllama's batches may hold") {
   fake::reset();
   fake::settings().eos_share = 0.0;
