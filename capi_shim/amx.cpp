@@ -62,9 +62,9 @@ ggml_context_ptr tensors(size_t n, size_t more_bytes) {
 }
 
 bool survives_amx() {
-  if (!has_amx()) return true;
   const ggml_backend_dev_t cpu = cpu_device();
   const ggml_backend_buffer_type_t layout = amx_layout(cpu);
+  if (layout == nullptr) return true;
   const ggml_backend_ptr backend(ggml_backend_dev_init(cpu, nullptr));
   const auto set_n_threads =
       cpu_function<ggml_backend_set_n_threads_t>(cpu, "ggml_backend_set_n_threads");

@@ -11,7 +11,10 @@ namespace lh {
 // rounds differently (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
 constexpr int32_t kUniformRows = 8;
 
-constexpr int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
+template <class Integer>
+constexpr Integer round_up(Integer n, Integer to) {
+  return (n + to - 1) / to * to;
+}
 
 class Batch {
  public:

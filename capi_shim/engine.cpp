@@ -69,16 +69,16 @@ uint32_t batch_capacity(const lh_engine_params& p) {
 // among it numbers of 4 bytes, one for each output and each token that libllama makes
 // room for: n_ubatch rounded up to a multiple of n_seq_max. Unless these fill cache lines
 // of 64 bytes, all that comes behind them lies across two: docs/decisions/0025.
-constexpr int32_t kPerPlace = 8;
-constexpr int32_t kPerLine = 16;
+constexpr uint32_t kPerPlace = 8;
+constexpr uint32_t kPerLine = 16;
 
 uint32_t aligned_ubatch(const lh_engine_params& p) {
   auto n = static_cast<uint32_t>(p.n_ubatch);
   // Then it decides where a prompt is cut, which must not depend on n_seq_max.
   if (p.deterministic != 0 && p.n_ubatch < p.n_batch) return n;
   const auto n_seq_max = static_cast<uint32_t>(p.n_seq_max);
-  n = (n + n_seq_max - 1) / n_seq_max * n_seq_max;
-  while ((n + kPerPlace - 1) / kPerPlace * kPerPlace % kPerLine != 0) n += n_seq_max;
+  n = lh::round_up(n, n_seq_max);
+  while (lh::round_up(n, kPerPlace) % kPerLine != 0) n += n_seq_max;
   return n;
 }
 
@@ -96,7 +96,7 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
   native.n_ubatch = aligned_ubatch(params);
   native.n_batch = std::max(batch_capacity(params), native.n_ubatch);
   // One row of logits per sequence, not one per token of a batch.
-  native.n_outputs_max = static_cast<uint32_t>(lh::round_up(params.n_seq_max, kPerLine));
+  native.n_outputs_max = lh::round_up(native.n_seq_max, kPerLine);
   if (params.n_threads > 0) {
     native.n_threads = params.n_threads;
     native.n_threads_batch = params.n_threads;

@@ -73,14 +73,13 @@ newrllama_context::newrllama_context(const lh_model& model, int32_t n_ctx,
 newrllama_context::Layout newrllama_context::plan(
     const std::vector<lh::HerdPrompt>& prompts, const lh::PrefixTree& tree,
     int32_t max_tokens) const {
-  constexpr int32_t kRounding = 256;  // libllama's, for the cells of a stream
+  constexpr int64_t kRounding = 256;  // libllama's, for the cells of a stream
   int64_t need = 1;
   for (const lh::HerdPrompt& prompt : prompts) {
     const int64_t n = static_cast<int64_t>(prompt.tokens.size()) + max_tokens;
     if (n <= n_ctx_) need = std::max(need, n);  // others fail by themselves
   }
-  const auto stream =
-      static_cast<int32_t>((need + kRounding - 1) / kRounding) * kRounding;
+  const auto stream = static_cast<int32_t>(lh::round_up(need, kRounding));
   const int32_t n_streams = std::max(1, n_ctx_ / stream);
   const int32_t n_hold = std::min(
       {lh::prefix_depth(tree), kMostHeld, std::max(n_streams / 4, 1), n_streams - 1});

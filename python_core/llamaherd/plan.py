@@ -173,8 +173,8 @@ def _even_slots(n_prompts: int, n_rows: int) -> int:
     """How many run at once, so that no few of them are left for a last round."""
     n_rounds = max(1, -(-n_prompts // (AUTO_SLOTS // n_rows * n_rows)))
     n_each = -(-n_prompts // n_rounds)
-    return -(-n_each // n_rows) * n_rows
+    return _rounded_up(n_each, n_rows)
 
 
-def _rounded_up(n: int) -> int:
-    return -(-n // _BLOCK) * _BLOCK
+def _rounded_up(n: int, to: int = _BLOCK) -> int:
+    return -(-n // to) * to

@@ -306,15 +306,12 @@ TEST_CASE(
 }
 
 TEST_CASE("prompts share n_batch whatever libllama's batches may hold") {
-  fake::reset();
-  fake::settings().eos_share = 0.0;
-  const auto model = toy::model();
   for (const bool unified : {false, true}) {
-    lh_engine engine(*model, toy::engine_params(10 * 64, 10, unified));
-    toy::submit(engine, toy::Request(0, toy::tokens(std::string(60, 'x')), 1));
-    toy::run(engine, 1);
+    Fixture f(10 * 64, 10, unified);
+    toy::submit(f.engine, toy::Request(0, toy::tokens(std::string(60, 'x')), 1));
+    toy::run(f.engine, 1);
     CHECK(fake::last_params().n_ubatch == 60);
-    CHECK(engine.get(0).n_pending == 60 - 32);
+    CHECK(f.engine.get(0).n_pending == 60 - 32);
   }
 }
 

@@ -90,10 +90,10 @@ def test_a_child_may_load_a_model_when_its_parent_has_none(
         [sys.executable, "-c", before + CHILD, str(tiny_path("llama"))],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         timeout=60,
     )
-    assert run.stdout.strip() == "7"
+    assert run.stdout.strip() == "7", run.stderr
 
 
 SPAWNED = """
