@@ -1,0 +1,177 @@
+// What goes into a batch, and in which order.
+#include <algorithm>
+
+#include "engine.hpp"
+
+using lh::Client;
+
+namespace {
+
+// From so many tokens of a prompt on ggml computes attention another way, which rounds
+// differently (docs/decisions/0012): such a part stays whole.
+constexpr int32_t kTile = 64;
+
+// Tokens left, from which on an answer is worth a copy of its stream's cells. One step
+// with a gap less saves about what it costs to copy as many bytes as the model has.
+constexpr int32_t kWorthMoving = 32;
+
+}  // namespace
+
+// A gap between the ids of streams splits a batch (see SequencePool). Where a client has
+// ended and none took its place, the last of those that answer does.
+void lh_engine::close_gaps(const std::vector<Client*>& clients) {
+  if (kv_unified_ || deterministic_ || is_recurrent_) return;
+  std::vector<Client*> movable;
+  for (Client* client : clients) {
+    const bool goes_on = client->max_tokens - client->n_generated() >= kWorthMoving;
+    if (client->state == LH_STATE_DECODE && goes_on) movable.push_back(client);
+  }
+  std::sort(movable.begin(), movable.end(),
+            [](const Client* a, const Client* b) { return a->seq_id > b->seq_id; });
+  for (Client* client : movable) {
+    const int32_t gap = pool_.first_free();
+    if (gap < 0 || gap > client->seq_id || !move_to_gap(*client)) return;
+  }
+}
+
+// False: it stays where it is, for want of memory.
+bool lh_engine::move_to_gap(Client& client) {
+  const int32_t seq_id = pool_.acquire();
+  try {
+    llama_memory_seq_cp(llama_get_memory(ctx_.get()), client.seq_id, seq_id, -1, -1);
+  } catch (...) {
+    pool_.release(seq_id);
+    return false;
+  }
+  positions_.set(seq_id, positions_.get(client.seq_id));
+  pool_.release(client.seq_id);
+  client.seq_id = seq_id;
+  copies_pending_ = true;
+  return true;
+}
+
+// Decoding clients first, one token each; prompts share what room is left, oldest first.
+// libllama computes streams together only as far as the shortest part goes. So prompts of
+// different lengths would get their logits in many small computations: their last tokens
+// wait for the next batch, which computes them in one with those of the answers. And only
+// the first prompt of a batch is cut, so that most are computed as they are alone.
+void lh_engine::choose_parts(const std::vector<Client*>& clients) {
+  int32_t room = batch_.capacity();
+  const bool has_streams = !kv_unified_ && clients.size() > 1;
+  bool has_prompt = false;
+  for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
+    if (state == LH_STATE_PREFILL) room = std::min(room, n_batch_);
+    for (Client* client : clients) {
+      const int32_t n_all = n_pending(*client);
+      int32_t n = std::min(room, n_all);
+      if (client->state != state || n <= 0) continue;
+      const bool completes = n == n_all && !client->is_prefix();
+      if (has_streams && n < n_all && has_prompt) continue;
+      if (has_streams && completes && n > 1 && n < kTile) --n;
+      has_prompt = state == LH_STATE_PREFILL;
+      parts_.push_back({client, n, -1});
+      room -= n;
+    }
+  }
+}
+
+// Prompts before answers, never both in a batch; a prompt's part leaves room for fillers.
+void lh_engine::choose_uniform_parts(const std::vector<Client*>& clients) {
+  const auto choose = [&](lh_state state, int32_t room) {
+    for (Client* client : clients) {
+      const int32_t n = std::min(room, n_pending(*client));
+      if (client->state != state || n <= 0) continue;
+      parts_.push_back({client, n, -1});
+      room -= lh::round_up(n, lh::kUniformRows);
+    }
+  };
+  choose(LH_STATE_PREFILL, batch_.capacity() / lh::kUniformRows * lh::kUniformRows);
+  if (parts_.empty()) choose(LH_STATE_DECODE, INT32_MAX);
+}
+
+void lh_engine::add_part(Part& part) {
+  const Client& client = *part.client;
+  const int32_t first = positions_.get(client.seq_id);
+  const int32_t end = first + part.n_tokens;
+  const bool last = end == static_cast<int32_t>(client.tokens.size());
+  for (int32_t p = first; p < end; ++p) {
+    const bool logits = last && p == end - 1 && !client.is_prefix();
+    const int32_t i =
+        batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
+    if (logits) part.i_logits = i;
+  }
+}
+
+// libllama joins streams into one computation where their ids rise one by one, as far as
+// the shortest part goes. Long parts are computed whole, and so as they are alone, if
+// nothing that comes later can join: they come in falling order, and so do groups of
+// short ones, within which it is rising.
+void lh_engine::add_parts() {
+  const auto is_long = [this](const Part& part) {
+    return !kv_unified_ && part.n_tokens >= kTile;
+  };
+  for (auto end = parts_.end(); end != parts_.begin();) {
+    auto first = end - 1;
+    if (!is_long(*first)) {
+      while (first != parts_.begin() && !is_long(*(first - 1))) --first;
+    }
+    std::for_each(first, end, [this](Part& part) { add_part(part); });
+    end = first;
+  }
+}
+
+// A token that stands for nothing, to be removed when the batch is decoded.
+void lh_engine::add_filler(int32_t seq_id, int32_t position, bool logits) {
+  constexpr int32_t kAnyToken = 0;
+  batch_.add(kAnyToken, position, seq_id, logits);
+  fillers_.push_back({seq_id, position});
+}
+
+// In falling order of ids libllama computes each prompt by itself. Its one row of logits
+// is then the only one, whoever else is in the batch.
+void lh_engine::add_uniform_prompts() {
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+    add_part(*part);
+    const int32_t seq_id = part->client->seq_id;
+    const int32_t first = positions_.get(seq_id);
+    const int32_t n_rows = lh::round_up(part->n_tokens, lh::kUniformRows);
+    for (int32_t n = part->n_tokens; n < n_rows; ++n) {
+      add_filler(seq_id, first + n, false);
+    }
+  }
+}
+
+// A group of neighbouring sequences comes as a whole, each with a token and its logits.
+void lh_engine::add_uniform_answers() {
+  auto part = parts_.begin();
+  for (int32_t seq_id = 0; part != parts_.end(); ++seq_id) {
+    if (part->client->seq_id == seq_id) {
+      add_part(*part++);
+    } else if (part->client->seq_id / lh::kUniformRows == seq_id / lh::kUniformRows) {
+      add_filler(seq_id, positions_.get(seq_id), true);
+    }
+  }
+  for (int32_t seq_id = parts_.back().client->seq_id + 1; seq_id % lh::kUniformRows != 0;
+       ++seq_id) {
+    add_filler(seq_id, positions_.get(seq_id), true);
+  }
+}
+
+bool lh_engine::build_batch(const std::vector<Client*>& clients) {
+  parts_.clear();
+  fillers_.clear();
+  batch_.clear();
+  deterministic_ ? choose_uniform_parts(clients) : choose_parts(clients);
+  if (parts_.empty()) return false;
+  std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
+    return a.client->seq_id < b.client->seq_id;
+  });
+  if (!deterministic_) {
+    add_parts();
+  } else if (parts_.front().client->state == LH_STATE_PREFILL) {
+    add_uniform_prompts();
+  } else {
+    add_uniform_answers();
+  }
+  return true;
+}
