@@ -82,6 +82,16 @@ uint32_t aligned_ubatch(const lh_engine_params& p) {
   return n;
 }
 
+// Fillers are removed again. A recurrent state cannot be cut, and a window of attention
+// may have lost what lies before it to them.
+int32_t n_fillable(const lh_model& model, const llama_context* ctx,
+                   const lh_engine_params& p) {
+  if (p.kv_unified != 0 || p.deterministic != 0 || has_recurrent_states(model)) return 0;
+  const auto n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx));
+  const int32_t n_swa = llama_model_n_swa(model.get());
+  return n_swa > 0 ? std::min(n_swa, n_ctx_seq) : n_ctx_seq;
+}
+
 }  // namespace
 
 // ---- life -------------------------------------------------------------------------
@@ -136,6 +146,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       is_recurrent_(has_recurrent_states(model)),
       deterministic_(params.deterministic != 0),
       n_seq_max_(params.n_seq_max),
+      n_fillable_(n_fillable(model, ctx_.get(), params)),
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
       batch_(static_cast<int32_t>(

@@ -48,7 +48,8 @@ struct lh_engine {
   struct Part {
     lh::Client* client;
     int32_t n_tokens;
-    int32_t i_logits;  // index of its logits in the batch, -1: none asked for
+    int32_t n_fillers;  // behind them
+    int32_t i_logits;   // index of its logits in the batch, -1: none asked for
   };
   // Tokens without a meaning, from a position of a sequence on, until the batch is
   // decoded.
@@ -81,6 +82,8 @@ struct lh_engine {
   bool build_batch(const std::vector<lh::Client*>& clients);
   void choose_parts(const std::vector<lh::Client*>& clients);
   void choose_uniform_parts(const std::vector<lh::Client*>& clients);
+  void sort_new();
+  void level_parts();
   void add_parts();
   void add_part(Part& part);
   void add_filler(int32_t seq_id, int32_t position, bool logits);
@@ -105,6 +108,7 @@ struct lh_engine {
   bool is_recurrent_;  // some of its layers are, at least
   bool deterministic_;
   int32_t n_seq_max_;
+  int32_t n_fillable_;  // positions that parts may be filled up to; 0: none
 
   std::mutex mutex_;
   lh::Positions positions_;

@@ -1,5 +1,6 @@
 // What goes into a batch, and in which order.
 #include <algorithm>
+#include <utility>
 
 #include "engine.hpp"
 
@@ -14,6 +15,9 @@ constexpr int32_t kTile = 64;
 // Tokens left, from which on an answer is worth a copy of its stream's cells. One step
 // with a gap less saves about what it costs to copy as many bytes as the model has.
 constexpr int32_t kWorthMoving = 32;
+
+// Rows without a meaning that cost less than one computation more.
+constexpr int32_t kWorthFilling = 8;
 
 }  // namespace
 
@@ -69,7 +73,7 @@ void lh_engine::choose_parts(const std::vector<Client*>& clients) {
       if (has_streams && n < n_all && has_prompt) continue;
       if (has_streams && completes && n > 1 && n < kTile) --n;
       has_prompt = state == LH_STATE_PREFILL;
-      parts_.push_back({client, n, -1});
+      parts_.push_back({client, n, 0, -1});
       room -= n;
     }
   }
@@ -81,12 +85,61 @@ void lh_engine::choose_uniform_parts(const std::vector<Client*>& clients) {
     for (Client* client : clients) {
       const int32_t n = std::min(room, n_pending(*client));
       if (client->state != state || n <= 0) continue;
-      parts_.push_back({client, n, -1});
+      parts_.push_back({client, n, 0, -1});
       room -= lh::round_up(n, lh::kUniformRows);
     }
   };
   choose(LH_STATE_PREFILL, batch_.capacity() / lh::kUniformRows * lh::kUniformRows);
   if (parts_.empty()) choose(LH_STATE_DECODE, INT32_MAX);
+}
+
+// Prompts without a cell may be anywhere. Those whose answers may last longest come
+// first, and then the longest: so that few gaps arise where others end.
+void lh_engine::sort_new() {
+  std::vector<Client*> clients;
+  std::vector<int32_t> ids;
+  for (const Part& part : parts_) {
+    if (positions_.has(part.client->seq_id) || part.client->is_prefix()) continue;
+    clients.push_back(part.client);
+    ids.push_back(part.client->seq_id);
+  }
+  const auto key = [](const Client* client) {
+    return std::make_pair(client->max_tokens, client->tokens.size());
+  };
+  std::stable_sort(clients.begin(), clients.end(),
+                   [&](const Client* a, const Client* b) { return key(a) > key(b); });
+  std::sort(ids.begin(), ids.end());
+  for (size_t i = 0; i < ids.size(); ++i) clients[i]->seq_id = ids[i];
+}
+
+// Each length of a part is a computation (see choose_parts). Parts a few tokens shorter
+// than others are filled up to their length: docs/decisions/0026.
+void lh_engine::level_parts() {
+  std::vector<Part*> parts;
+  int32_t room = batch_.capacity();
+  for (Part& part : parts_) {
+    room -= part.n_tokens;
+    if (part.n_tokens < kTile) parts.push_back(&part);
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const Part* a, const Part* b) { return a->n_tokens < b->n_tokens; });
+  for (auto first = parts.begin(); first != parts.end();) {
+    int32_t length = (*first)->n_tokens;
+    int32_t n_fillers = 0;
+    int32_t furthest = 0;
+    auto end = first;
+    for (; end != parts.end(); ++end) {
+      const int32_t n = (*end)->n_tokens;
+      const int32_t n_all = n_fillers + static_cast<int32_t>(end - first) * (n - length);
+      furthest = std::max(furthest, positions_.get((*end)->client->seq_id));
+      const bool fits = n_all <= std::min(room, kWorthFilling);
+      if (n > length && !(fits && furthest + n <= n_fillable_)) break;
+      n_fillers = n_all;
+      length = n;
+    }
+    room -= n_fillers;
+    for (; first != end; ++first) (*first)->n_fillers = length - (*first)->n_tokens;
+  }
 }
 
 void lh_engine::add_part(Part& part) {
@@ -99,6 +152,9 @@ void lh_engine::add_part(Part& part) {
     const int32_t i =
         batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
     if (logits) part.i_logits = i;
+  }
+  for (int32_t n = 0; n < part.n_fillers; ++n) {
+    add_filler(client.seq_id, end + n, false);
   }
 }
 
@@ -131,13 +187,9 @@ void lh_engine::add_filler(int32_t seq_id, int32_t position, bool logits) {
 // is then the only one, whoever else is in the batch.
 void lh_engine::add_uniform_prompts() {
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
-    add_part(*part);
-    const int32_t seq_id = part->client->seq_id;
-    const int32_t first = positions_.get(seq_id);
     const int32_t n_rows = lh::round_up(part->n_tokens, lh::kUniformRows);
-    for (int32_t n = part->n_tokens; n < n_rows; ++n) {
-      add_filler(seq_id, first + n, false);
-    }
+    part->n_fillers = n_rows - part->n_tokens;
+    add_part(*part);
   }
 }
 
@@ -163,6 +215,8 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients) {
   batch_.clear();
   deterministic_ ? choose_uniform_parts(clients) : choose_parts(clients);
   if (parts_.empty()) return false;
+  if (!kv_unified_ && !deterministic_) sort_new();
+  if (n_fillable_ > 0) level_parts();
   std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
     return a.client->seq_id < b.client->seq_id;
   });

@@ -142,7 +142,7 @@ void add_cells(Context& ctx, const llama_batch& batch, int32_t n) {
 
 // As llama_batch_allocr::split_equal cuts a batch: the first sequence that has tokens
 // left and those whose ids follow, each with as many tokens as all of them have.
-void check_rows(const llama_batch& batch) {
+void count_computations(const llama_batch& batch) {
   std::vector<std::pair<int32_t, int32_t>> left;  // sequence and tokens, as they come
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
     const int32_t seq_id = batch.seq_id[i][0];
@@ -158,6 +158,7 @@ void check_rows(const llama_batch& batch) {
     for (const size_t i : together) n_tokens = std::min(n_tokens, left[i].second);
     const auto n_rows = n_tokens * static_cast<int32_t>(together.size());
     violation(n_rows % settings().uniform_rows != 0);
+    ++counts().n_computations;
     for (const size_t i : together) left[i].second -= n_tokens;
     left.erase(std::remove_if(left.begin(), left.end(),
                               [](const auto& item) { return item.second == 0; }),
@@ -166,7 +167,7 @@ void check_rows(const llama_batch& batch) {
 }
 
 int32_t decode(Context& ctx, const llama_batch& batch) {
-  check_rows(batch);
+  count_computations(batch);
   violation(batch.n_tokens > static_cast<int32_t>(ctx.params.n_batch));
   ctx.logits.clear();
   if (batch.n_tokens <= 0 || !is_valid(ctx, batch)) return -1;
@@ -225,6 +226,7 @@ void reset() {
   settings() = {};
   counts().n_decodes = 0;
   counts().n_tokens = 0;
+  counts().n_computations = 0;
   counts().n_violations = 0;
 }
 
@@ -278,6 +280,7 @@ bool llama_model_has_encoder(const llama_model*) { return fake::settings().encod
 bool llama_model_has_decoder(const llama_model*) { return true; }
 bool llama_model_is_recurrent(const llama_model*) { return fake::settings().recurrent; }
 bool llama_model_is_hybrid(const llama_model*) { return false; }
+int32_t llama_model_n_swa(const llama_model*) { return fake::settings().n_swa; }
 int32_t llama_model_n_ctx_train(const llama_model*) { return 4096; }
 enum llama_vocab_type llama_vocab_type(const llama_vocab*) {
   return LLAMA_VOCAB_TYPE_BPE;

@@ -27,6 +27,7 @@ enum class Fault { kNone, kNoSlot, kAbort, kInvalid, kFatal, kThrow, kNan, kNull
 struct Settings {
   bool recurrent = false;    // sequences cannot be cut in the middle
   bool encoder = false;      // the model has one
+  int32_t n_swa = 0;         // tokens that attention sees, 0: all
   bool memory = true;        // contexts have one
   double eos_share = 0.05;   // how often the toy ends an answer
   bool fail_state = false;   // state_seq_get_data gives nothing
@@ -44,8 +45,9 @@ constexpr const char* kModelPath = LH_EMPTY_GGUF;
 Settings& settings();
 struct Counts {
   std::atomic<int64_t> n_decodes{0};
-  std::atomic<int64_t> n_tokens{0};      // decoded; failed batches not counted
-  std::atomic<int64_t> n_violations{0};  // calls that libllama would have asserted on
+  std::atomic<int64_t> n_tokens{0};        // decoded; failed batches not counted
+  std::atomic<int64_t> n_computations{0};  // that libllama cuts batches of streams into
+  std::atomic<int64_t> n_violations{0};    // calls that libllama would have asserted on
 };
 Counts& counts();
 void reset();

@@ -60,6 +60,75 @@ TEST_CASE("the last tokens of short prompts get their logits in one batch") {
   CHECK(f.engine.get(4).n_generated == 1);
 }
 
+TEST_CASE("prompts of about the same length are one computation") {
+  Fixture f(512, 4, false);
+  fake::settings().eos_share = 0;
+  const std::string texts[] = {"abcd", "abcdefg", "abcdef", "abcdefg"};
+  for (int64_t id = 0; id < 4; ++id) {
+    toy::submit(f.engine, Request(id, toy::tokens(texts[id]), 5));
+  }
+  toy::run(f.engine, 1);
+  CHECK(fake::counts().n_computations == 1);
+  CHECK(fake::counts().n_tokens == 4 * 6);
+  CHECK(f.engine.stats().n_prefill == 3 + 6 + 5 + 6);
+  CHECK(fake::n_cells_left() == 3 + 6 + 5 + 6);
+  toy::run_all(f.engine);
+  for (int64_t id = 0; id < 4; ++id) {
+    CHECK(f.text(id) == fake::answer(toy::tokens(texts[id]), 5));
+  }
+}
+
+TEST_CASE(
+    "new prompts are sorted, so that what is left of long ones is one computation") {
+  Fixture f(512, 4, false);
+  fake::settings().eos_share = 0;
+  const std::string texts[] = {"ab", "abcdefghijkl", "cd", "cdefghijklmn"};
+  for (int64_t id = 0; id < 4; ++id) {
+    toy::submit(f.engine, Request(id, toy::tokens(texts[id]), 5));
+  }
+  toy::run(f.engine, 1);
+  CHECK(fake::counts().n_computations == 2);
+  CHECK(fake::counts().n_tokens == 1 + 11 + 1 + 11);  // ten fillers would cost more
+  toy::run_all(f.engine);
+  for (int64_t id = 0; id < 4; ++id) {
+    CHECK(f.text(id) == fake::answer(toy::tokens(texts[id]), 5));
+  }
+}
+
+TEST_CASE("new prompts whose answers may last longer come first") {
+  Fixture f(512, 3, false);
+  fake::settings().eos_share = 0;
+  std::vector<int32_t> order;
+  record_order(order);
+  for (int64_t id = 0; id < 3; ++id) {
+    toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 20));
+  }
+  toy::run(f.engine);  // until the first one ends, which leaves no gap
+  toy::run(f.engine, 1);
+  CHECK(order == std::vector<int32_t>{0, 1});
+}
+
+TEST_CASE("nothing is filled up where the cells, or the window of attention, end") {
+  for (const int32_t n_swa : {0, 8}) {
+    fake::reset();
+    fake::settings().eos_share = 0;
+    fake::settings().n_swa = n_swa;
+    const auto model = toy::model();
+    lh_engine engine(*model, toy::engine_params(n_swa > 0 ? 32 : 16, 2, false));
+    toy::submit(engine, Request(1, toy::tokens("abcd"), 5));
+    toy::run(engine, 4);  // seven cells are in use
+    const int64_t n = fake::counts().n_tokens;
+    toy::submit(engine, Request(2, toy::tokens("abcd"), 5));
+    toy::run(engine, 1);
+    CHECK(fake::counts().n_tokens == n + 1 + 3);
+    toy::run_all(engine);
+    CHECK(engine.stats().n_failed_decodes == 0);
+    for (const int64_t id : {1, 2}) {
+      CHECK(engine.get(id).text == fake::answer(toy::tokens("abcd"), 5));
+    }
+  }
+}
+
 TEST_CASE("only the first prompt of a batch is cut") {
   for (const bool unified : {true, false}) {
     Fixture f(512, 4, unified);
@@ -115,11 +184,13 @@ TEST_CASE("answers move into the places of those that ended") {
   };
   std::vector<int32_t> order;
   record_order(order);
-  constexpr int32_t kMaxTokens[] = {60, 3, 60, 40, 60, 50};
+  constexpr int32_t kMaxTokens[] = {60, 60, 60, 40, 60, 50};
   for (int64_t id = 0; id < 6; ++id) {
     toy::submit(f.engine, Request(id, prompt(id), kMaxTokens[id]));
   }
-  toy::run(f.engine);  // until the second one ends
+  toy::run(f.engine, 3);
+  CHECK(order == std::vector<int32_t>{0, 1, 2, 3, 4, 5});
+  f.engine.release(1);
   toy::run(f.engine, 1);
   CHECK(order == std::vector<int32_t>{0, 1, 2, 3, 4});
   f.engine.release(2);
@@ -140,9 +211,10 @@ TEST_CASE("an answer that cannot be copied stays where it is") {
   Fixture f(512, 3, false);
   fake::settings().eos_share = 0;
   for (int64_t id = 0; id < 3; ++id) {
-    toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 60));
+    toy::submit(f.engine, Request(id, kHello, 60));
   }
-  toy::run(f.engine);  // until the first one ends
+  toy::run(f.engine, 2);
+  f.engine.release(0);
   fake::settings().fail_copy = true;
   toy::run_all(f.engine);
   CHECK(f.text(2) == fake::answer(kHello, 60));
@@ -157,9 +229,10 @@ TEST_CASE("answers that end soon stay where they are") {
   std::vector<int32_t> order;
   record_order(order);
   for (int64_t id = 0; id < 3; ++id) {
-    toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 20));
+    toy::submit(f.engine, Request(id, kHello, 20));
   }
-  toy::run(f.engine);  // until the first one ends
+  toy::run(f.engine, 2);
+  f.engine.release(0);
   toy::run(f.engine, 1);
   CHECK(order == std::vector<int32_t>{1, 2});
   toy::run_all(f.engine);

@@ -93,9 +93,10 @@ inline Ran run(lh_engine& engine, int32_t max_steps = 0,
   return ran;
 }
 
-// Runs until nothing is active; every call must succeed.
+// Runs until nothing is active, or a call fails.
 inline void run_all(lh_engine& engine) {
-  while (run(engine).result.n_active > 0) {
+  for (Ran ran = run(engine); ran.status == LH_OK && ran.result.n_active > 0;) {
+    ran = run(engine);
   }
 }
 
