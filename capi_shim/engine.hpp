@@ -48,8 +48,9 @@ struct lh_engine {
   struct Part {
     lh::Client* client;
     int32_t n_tokens;
-    int32_t n_fillers;  // behind them
-    int32_t i_logits;   // index of its logits in the batch, -1: none asked for
+    std::vector<int32_t> draft;  // a guess at what comes behind them
+    int32_t n_fillers;           // behind all that
+    int32_t i_logits;            // index of its logits in the batch, -1: none asked for
   };
   // Tokens without a meaning, from a position of a sequence on, until the batch is
   // decoded.
@@ -79,10 +80,11 @@ struct lh_engine {
 
   void close_gaps(const std::vector<lh::Client*>& clients);
   bool move_to_gap(lh::Client& client);
-  bool build_batch(const std::vector<lh::Client*>& clients);
+  bool build_batch(const std::vector<lh::Client*>& clients, bool draft);
   void choose_parts(const std::vector<lh::Client*>& clients);
   void choose_uniform_parts(const std::vector<lh::Client*>& clients);
   void sort_new();
+  void choose_drafts();
   void level_parts();
   void add_parts();
   void add_part(Part& part);
@@ -95,7 +97,9 @@ struct lh_engine {
   bool rewind_batch();
   void lose_states();
   bool is_behind(const lh::Client& client) const;
+  void advance(lh::Client& client, int32_t n_tokens);
   void after_decode(double seconds, std::vector<int64_t>& events);
+  void sample_part(const Part& part);
   void sample_client(lh::Client& client, int32_t i_logits);
   void hold(lh::Client& prefix);
   void accept(lh::Client& client, int32_t token);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine.hpp"
+#include "lookup.hpp"
 
 using lh::Client;
 
@@ -18,6 +19,12 @@ constexpr int32_t kWorthMoving = 32;
 
 // Rows without a meaning that cost less than one computation more.
 constexpr int32_t kWorthFilling = 8;
+
+// Tokens that are guessed at most for an answer: with its last one as many rows as ggml
+// takes at a time. Where no more rows than a few are computed together, one more costs
+// little.
+constexpr int32_t kDraft = 3;
+constexpr int32_t kFewRows = 16;
 
 }  // namespace
 
@@ -73,7 +80,7 @@ void lh_engine::choose_parts(const std::vector<Client*>& clients) {
       if (has_streams && n < n_all && has_prompt) continue;
       if (has_streams && completes && n > 1 && n < kTile) --n;
       has_prompt = state == LH_STATE_PREFILL;
-      parts_.push_back({client, n, 0, -1});
+      parts_.push_back({client, n, {}, 0, -1});
       room -= n;
     }
   }
@@ -85,7 +92,7 @@ void lh_engine::choose_uniform_parts(const std::vector<Client*>& clients) {
     for (Client* client : clients) {
       const int32_t n = std::min(room, n_pending(*client));
       if (client->state != state || n <= 0) continue;
-      parts_.push_back({client, n, 0, -1});
+      parts_.push_back({client, n, {}, 0, -1});
       room -= lh::round_up(n, lh::kUniformRows);
     }
   };
@@ -110,6 +117,39 @@ void lh_engine::sort_new() {
                    [&](const Client* a, const Client* b) { return key(a) > key(b); });
   std::sort(ids.begin(), ids.end());
   for (size_t i = 0; i < ids.size(); ++i) clients[i]->seq_id = ids[i];
+}
+
+// Where few answer and no prompt is there, what texts that repeat themselves may go on
+// with is computed with their last tokens. All parts are then equally long, so that this
+// is one computation, and no window of attention moves on for what is removed again.
+void lh_engine::choose_drafts() {
+  const auto n_parts = static_cast<int32_t>(parts_.size());
+  const auto n_ubatch = static_cast<int32_t>(llama_n_ubatch(ctx_.get()));
+  int32_t n_rows = std::min({kFewRows, n_ubatch, batch_.capacity()});
+  if (kv_unified_) {
+    const auto n_cells = static_cast<int32_t>(llama_n_ctx(ctx_.get()));
+    n_rows = std::min(n_rows, n_cells - n_cells_used_);
+  }
+  int32_t n_more = std::min(kDraft, n_rows / n_parts - 1);
+  const auto n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx_.get()));
+  for (const Part& part : parts_) {
+    if (part.client->state != LH_STATE_DECODE) return;
+    n_more = std::min(n_more, n_ctx_seq - positions_.get(part.client->seq_id) - 1);
+  }
+  if (n_more <= 0) return;
+  std::vector<std::vector<int32_t>> drafts;
+  int32_t n_drafts = 0;
+  for (const Part& part : parts_) {
+    const Client& client = *part.client;
+    drafts.emplace_back();
+    if (client.sampler->is_greedy()) drafts.back() = lh::look_up(client.tokens, n_more);
+    if (!drafts.back().empty()) ++n_drafts;
+  }
+  if (2 * n_drafts < n_parts) return;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (drafts[i].empty() && !kv_unified_) parts_[i].n_fillers = n_more;
+    parts_[i].draft = std::move(drafts[i]);
+  }
 }
 
 // Each length of a part is a computation (see choose_parts). Parts a few tokens shorter
@@ -153,8 +193,12 @@ void lh_engine::add_part(Part& part) {
         batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
     if (logits) part.i_logits = i;
   }
+  int32_t next = end;
+  for (const int32_t token : part.draft) {
+    batch_.add(token, next++, client.seq_id, true);
+  }
   for (int32_t n = 0; n < part.n_fillers; ++n) {
-    add_filler(client.seq_id, end + n, false);
+    add_filler(client.seq_id, next++, false);
   }
 }
 
@@ -209,7 +253,7 @@ void lh_engine::add_uniform_answers() {
   }
 }
 
-bool lh_engine::build_batch(const std::vector<Client*>& clients) {
+bool lh_engine::build_batch(const std::vector<Client*>& clients, bool draft) {
   parts_.clear();
   fillers_.clear();
   batch_.clear();
@@ -217,6 +261,7 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients) {
   if (parts_.empty()) return false;
   if (!kv_unified_ && !deterministic_) sort_new();
   if (n_fillable_ > 0) level_parts();
+  if (draft && !is_recurrent_ && !deterministic_) choose_drafts();
   std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
     return a.client->seq_id < b.client->seq_id;
   });

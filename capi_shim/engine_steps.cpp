@@ -153,7 +153,7 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     if (abort_flag_->load()) return LH_ABORTED;
     const std::vector<Client*> clients = select(params);
     if (params.ids == nullptr) close_gaps(clients);
-    if (!build_batch(clients)) return count_active();
+    if (!build_batch(clients, params.draft != 0)) return count_active();
     verify_positions(events);
     if (!events.empty()) return count_active();
 
@@ -175,15 +175,19 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   }
 }
 
+void lh_engine::advance(Client& client, int32_t n_tokens) {
+  positions_.advance(client.seq_id, n_tokens);
+  client.n_own_cells += n_tokens;
+  n_cells_used_ += n_tokens;
+}
+
 void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   copies_pending_ = false;
   int32_t n_prefill = 0;
   int32_t n_decode = 0;
   for (const Part& part : parts_) {
     Client& client = *part.client;
-    positions_.advance(client.seq_id, part.n_tokens);
-    client.n_own_cells += part.n_tokens;
-    n_cells_used_ += part.n_tokens;
+    advance(client, part.n_tokens);
     (client.state == LH_STATE_DECODE ? n_decode : n_prefill) += part.n_tokens;
   }
   const double share = static_cast<double>(n_prefill) / (n_prefill + n_decode);
@@ -206,7 +210,7 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   const auto start = std::chrono::steady_clock::now();
   for (const Part& part : parts_) {
     Client& client = *part.client;
-    if (part.i_logits >= 0) sample_client(client, part.i_logits);
+    if (part.i_logits >= 0) sample_part(part);
     if (client.is_prefix() && n_pending(client) == 0) hold(client);
     if (!client.is_active()) events.push_back(client.id);
   }
@@ -224,6 +228,21 @@ void lh_engine::hold(Client& prefix) {
   } catch (const std::exception& e) {
     finish(prefix, LH_FINISH_ERROR, e.what());
   }
+}
+
+// Drafted tokens stay as far as they are what is drawn.
+void lh_engine::sample_part(const Part& part) {
+  Client& client = *part.client;
+  int32_t i_logits = part.i_logits;
+  sample_client(client, i_logits);
+  for (const int32_t guess : part.draft) {
+    if (!client.is_active() || client.tokens.back() != guess) break;
+    advance(client, 1);
+    ++stats_.n_decode;
+    ++stats_.n_guessed;
+    sample_client(client, ++i_logits);
+  }
+  if (!part.draft.empty() && client.is_active()) positions_.rewind(client.seq_id);
 }
 
 void lh_engine::sample_client(Client& client, int32_t i_logits) {

@@ -192,6 +192,7 @@ void Herd::step() {
 lh_status Herd::run_engine(const std::vector<int64_t>* ids, lh_run_result& result,
                            std::string& message) {
   lh_run_params params{};
+  params.draft = ids == nullptr && n_prompts() > 1 ? 1 : 0;
   if (ids != nullptr) {
     params.ids = ids->data();
     params.n_ids = static_cast<int32_t>(ids->size());

@@ -385,6 +385,8 @@ typedef struct lh_run_params {
   int32_t n_ids;
   int32_t max_steps; /* those that make up for lost states don't count; <= 0: no limit */
   int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
+  int32_t draft;       /* not 0: answers that repeat themselves may take several tokens a
+                          step; ignored by deterministic engines and recurrent models */
 } lh_run_params;
 
 typedef struct lh_run_result {
@@ -454,6 +456,7 @@ typedef struct lh_stats {
   int64_t n_reused;    /* prompt tokens that came from a held prefix */
   int64_t n_decode;    /* generated tokens decoded */
   int64_t n_generated; /* tokens sampled and kept */
+  int64_t n_guessed;   /* those of them that had been guessed, see `draft` */
   int64_t n_batches;   /* llama_decode calls that succeeded */
   int64_t n_failed_decodes;
   int64_t n_lost; /* times a decode that failed halfway cost all recurrent states */

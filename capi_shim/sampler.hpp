@@ -64,6 +64,7 @@ class Sampler {
   Sampler(const lh_model& model, const lh_sampling_params& params, SamplerCache& cache);
 
   uint32_t seed() const { return seed_; }
+  bool is_greedy() const { return greedy_; }
 
   // Shows the sampler a prompt token, for penalties and DRY.
   void see(int32_t token);

@@ -126,6 +126,7 @@ class NativeEngine:
         *,
         max_steps: int = 0,
         max_time_ms: int = 0,
+        draft: bool = False,
     ) -> RunOutcome:
         params = ffi.new("lh_run_params *")
         chosen = ffi.NULL if ids is None else ffi.new("int64_t[]", list(ids))
@@ -133,6 +134,7 @@ class NativeEngine:
         params.n_ids = 0 if ids is None else len(ids)
         params.max_steps = max_steps
         params.max_time_ms = max_time_ms
+        params.draft = draft
         result = ffi.new("lh_run_result *")
         status = lib.lh_engine_run(
             self._engine, params, self._events, _MAX_EVENTS, result, self._error

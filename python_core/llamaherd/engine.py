@@ -86,6 +86,7 @@ class Counts:
     n_reused: int = 0
     n_decode: int = 0
     n_generated: int = 0
+    n_guessed: int = 0
     n_batches: int = 0
     n_failed_decodes: int = 0
     n_lost: int = 0
@@ -113,6 +114,7 @@ class Engine(Protocol):
         *,
         max_steps: int = 0,
         max_time_ms: int = 0,
+        draft: bool = False,
     ) -> RunOutcome:
         """Runs steps until something ended, a limit is reached or nothing is left.
 
@@ -120,6 +122,7 @@ class Engine(Protocol):
             ids: Run only these; None: all.
             max_steps: 0: no limit.
             max_time_ms: 0: no limit.
+            draft: Whether answers that repeat themselves may take several tokens a step.
         """
 
     def pause(self, id_: int) -> int:

@@ -56,6 +56,8 @@ class Runner:
         self._is_cancelled = is_cancelled
         self._on_finish = on_finish
         self._watch = watch
+        # A single prompt gets the text that a plain loop would give it, row by row.
+        self._may_draft = sum(not client.is_prefix for client in clients) > 1
         # What the engine knows.
         self._live = {c.id: c for c in clients if c.state is State.HELD}
         self._live |= {c.id: c for c in self._kept.values()}
@@ -101,7 +103,9 @@ class Runner:
     def _step(self) -> bool:
         """Runs steps until something happens. Returns whether anything did."""
         outcome = self._engine.run(
-            max_time_ms=SLICE_MS, max_steps=0 if self._watch is None else 1
+            max_time_ms=SLICE_MS,
+            max_steps=0 if self._watch is None else 1,
+            draft=self._may_draft,
         )
         if self._watch is not None:
             for id_ in self._live.keys() - outcome.events:

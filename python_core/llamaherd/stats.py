@@ -40,6 +40,8 @@ class Stats:
             forked from a shared prefix, or part of a prompt whose equal was answered.
         n_prefill_tokens: Prompt tokens decoded, shared prefixes included.
         n_generated_tokens: Tokens drawn and kept; copied answers are not counted.
+        n_guessed_tokens: Those of them that came several at a time, because the text
+            repeated itself.
         n_copied: Prompts that got the answer of an equal greedy prompt.
         n_journal: Prompts whose answer was in the journal.
         n_batches: Calls of llama_decode.
@@ -58,6 +60,7 @@ class Stats:
     n_reused_tokens: int = 0
     n_prefill_tokens: int = 0
     n_generated_tokens: int = 0
+    n_guessed_tokens: int = 0
     n_copied: int = 0
     n_journal: int = 0
     n_batches: int = 0
@@ -121,6 +124,7 @@ def make_stats(
         n_reused_tokens=sum(result.n_reused_tokens for result in results),
         n_prefill_tokens=done["n_prefill"],
         n_generated_tokens=done["n_generated"],
+        n_guessed_tokens=done["n_guessed"],
         n_copied=n_copied,
         n_journal=n_journal,
         n_batches=done["n_batches"],

@@ -52,7 +52,7 @@ static int32_t submit(lh_engine* engine, const lh_model* model, int64_t id,
 
 /* Runs until nothing is left to do. Returns the number of requests that ended. */
 static int32_t run_all(lh_engine* engine) {
-  const lh_run_params params = {NULL, 0, 0, 50};
+  const lh_run_params params = {NULL, 0, 0, 50, 0};
   int64_t events[kMost];
   int32_t n_events = 0;
   lh_run_result result;
@@ -270,7 +270,7 @@ static void test_life_of_requests(lh_model* model) {
 static void test_abort_and_bad_runs(lh_model* model) {
   lh_engine* engine = new_engine(model);
   lh_sampling_params greedy;
-  lh_run_params params = {NULL, 0, 0, 0};
+  lh_run_params params = {NULL, 0, 0, 0, 0};
   lh_run_result result;
   int64_t events[2];
   lh_sampling_default_params(&greedy);

@@ -80,6 +80,10 @@ std::vector<float> logits_for(const std::vector<int32_t>& tokens) {
     const uint64_t x = (h + static_cast<uint64_t>(i)) * 0xBF58476D1CE4E5B9ULL;
     row[static_cast<size_t>(i)] = static_cast<float>((x >> 40U) & 0xFFFFU) / 65536.0F;
   }
+  if (static_cast<double>(h / 1000 % 1000) < settings().repeat_share * 1000 &&
+      tokens.size() > static_cast<size_t>(kPeriod)) {
+    row[static_cast<size_t>(*(tokens.end() - kPeriod))] = 1.5F;
+  }
   const bool ends = static_cast<double>(h % 1000) < settings().eos_share * 1000;
   row[kEos] = ends ? 2.0F : -1.0F;
   return row;

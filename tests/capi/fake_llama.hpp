@@ -21,6 +21,7 @@ constexpr int32_t kVocab = 260;  // bytes, then <s>, </s>, <|x|> and one plain w
 constexpr int32_t kBos = 256;
 constexpr int32_t kEos = 257;
 constexpr int32_t kControl = 258;
+constexpr int32_t kPeriod = 7;
 
 enum class Fault { kNone, kNoSlot, kAbort, kInvalid, kFatal, kThrow, kNan, kNull };
 
@@ -30,6 +31,7 @@ struct Settings {
   int32_t n_swa = 0;         // tokens that attention sees, 0: all
   bool memory = true;        // contexts have one
   double eos_share = 0.05;   // how often the toy ends an answer
+  double repeat_share = 0;   // how often the token of kPeriod tokens before comes again
   bool fail_state = false;   // state_seq_get_data gives nothing
   bool fail_copy = false;    // memory_seq_cp has no memory left
   int32_t uniform_rows = 1;  // every computation must have a multiple of so many rows

@@ -81,8 +81,9 @@ struct Ran {
 };
 
 inline Ran run(lh_engine& engine, int32_t max_steps = 0,
-               const std::vector<int64_t>* ids = nullptr) {
+               const std::vector<int64_t>* ids = nullptr, bool draft = false) {
   lh_run_params params{};
+  params.draft = draft ? 1 : 0;
   params.max_steps = max_steps;
   if (ids != nullptr) {
     params.ids = ids->data();
@@ -94,10 +95,11 @@ inline Ran run(lh_engine& engine, int32_t max_steps = 0,
 }
 
 // Runs until nothing is active, or a call fails.
-inline void run_all(lh_engine& engine) {
-  for (Ran ran = run(engine); ran.status == LH_OK && ran.result.n_active > 0;) {
-    ran = run(engine);
-  }
+inline void run_all(lh_engine& engine, bool draft = false) {
+  Ran ran{};
+  do {
+    ran = run(engine, 0, nullptr, draft);
+  } while (ran.status == LH_OK && ran.result.n_active > 0);
 }
 
 }  // namespace toy

@@ -107,6 +107,7 @@ class FakeEngine:
         *,
         max_steps: int = 0,
         max_time_ms: int = 0,  # noqa: ARG002 - has no clock
+        draft: bool = False,  # noqa: ARG002 - guesses nothing
     ) -> RunOutcome:
         n_steps = 0
         while not self.aborted:

@@ -367,6 +367,21 @@ def test_slots_are_refilled_at_once(smollm2: lh.Model) -> None:
     assert out.stats.mean_batch_occupancy > 0.85
 
 
+def test_texts_that_repeat_themselves_are_guessed(smollm2: lh.Model) -> None:
+    rows = ["".join(f"{name}, {n}, yes\n" for n in range(9)) for name in ("a", "bc")]
+    params = lh.SamplingParams(max_tokens=60, ignore_eos=True)
+    with lh.Context(smollm2) as context:
+        both = lh.generate_parallel(context, rows, params=params)
+        alone = [lh.generate_parallel(context, [row], params=params) for row in rows]
+    assert both.stats.n_guessed_tokens > 0
+    assert both.stats.n_batches < 60
+    assert [result.n_generated_tokens for result in both] == [60, 60]
+    assert [each.stats.n_guessed_tokens for each in alone] == [0, 0]
+    with lh.Context(smollm2, deterministic=True) as context:
+        same = lh.generate_parallel(context, rows, params=params)
+    assert same.stats.n_guessed_tokens == 0
+
+
 def test_statistics_add_up(context: lh.Context, prompts: list[str]) -> None:
     out = lh.generate_parallel(context, prompts, max_tokens=8, ignore_eos=True)
     stats = out.stats

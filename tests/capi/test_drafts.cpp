@@ -1,0 +1,180 @@
+// Tokens that are guessed, because a text repeats itself, and computed together.
+#include <doctest/doctest.h>
+
+#include "engine_fixture.hpp"
+#include "lookup.hpp"
+
+using toy::Request;
+
+namespace {
+
+// Prompts of different lengths, each the only one of its kind.
+std::vector<int32_t> prompt(int64_t id) {
+  return toy::tokens("0123456789" + std::string(static_cast<size_t>(id) + 1, 'x'));
+}
+
+void submit(lh_engine& engine, int64_t n_prompts, int32_t max_tokens) {
+  for (int64_t id = 0; id < n_prompts; ++id) {
+    toy::submit(engine, Request(id, prompt(id), max_tokens));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a text that repeats itself is guessed to go on so") {
+  using Tokens = std::vector<int32_t>;
+  const Tokens period = {1, 2, 3, 4, 5, 6, 7, 8};
+  Tokens text = {9, 9};
+  text.insert(text.end(), period.begin(), period.end());
+  text.insert(text.end(), period.begin(), period.end() - 2);
+  CHECK(lh::look_up(text, 2) == Tokens{7, 8});
+  CHECK(lh::look_up(text, 12) == Tokens{7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2});
+  CHECK(lh::look_up(Tokens(7, 3), 3) == Tokens{3, 3, 3});
+  // What came after the latest place counts.
+  text.insert(text.end(), {0, 1, 2, 3, 4, 5, 6});
+  CHECK(lh::look_up(text, 1) == Tokens{0});
+  text.back() = 9;
+  CHECK(lh::look_up(text, 3).empty());
+  CHECK(lh::look_up(period, 3).empty());
+  CHECK(lh::look_up(Tokens(6, 3), 3).empty());
+  CHECK(lh::look_up({}, 3).empty());
+}
+
+TEST_CASE("answers that repeat themselves take several tokens a step") {
+  for (const bool unified : {true, false}) {
+    Fixture f(512, 4, unified);
+    fake::settings().eos_share = 0;
+    fake::settings().repeat_share = 1;
+    submit(f.engine, 2, 61);
+    toy::run_all(f.engine, true);
+    for (const int64_t id : {0, 1}) {
+      CHECK(f.text(id) == fake::answer(prompt(id), 61));
+      CHECK(f.engine.get(id).n_generated == 61);
+    }
+    const lh_stats stats = f.engine.stats();
+    CHECK(stats.n_generated == 2 * 61);
+    CHECK(stats.n_guessed > 61);
+    CHECK(stats.n_guessed <= 3 * stats.n_clients);
+    CHECK(stats.n_batches < 30);
+    CHECK(fake::n_cells_left() == 0);
+  }
+}
+
+TEST_CASE("what is guessed wrongly leaves nothing behind") {
+  for (const bool unified : {true, false}) {
+    for (const double repeat_share : {0.8, 0.9, 0.95}) {
+      Fixture f(1024, 4, unified);
+      fake::settings().eos_share = 0.01;
+      fake::settings().repeat_share = repeat_share;
+      fake::settings().n_swa = 16;
+      submit(f.engine, 4, 150);
+      bool draft = true;
+      while (toy::run(f.engine, 1, nullptr, draft).result.n_active > 0) {
+        for (int64_t id = 0; id < 4; ++id) {
+          const lh_client_info client = f.engine.get(id);
+          if (client.state != LH_STATE_DECODE) continue;
+          const int32_t n_tokens = client.n_prompt + client.n_generated;
+          CHECK(client.n_cells == n_tokens - client.n_pending);
+        }
+        draft = !draft;
+      }
+      CHECK(f.engine.stats().n_guessed > 0);
+      CHECK(f.engine.stats().n_failed_decodes == 0);
+      for (int64_t id = 0; id < 4; ++id) {
+        CHECK(f.text(id) == fake::answer(prompt(id), 150));
+      }
+      CHECK(fake::n_cells_left() == 0);
+    }
+  }
+}
+
+TEST_CASE("a guess takes no cell that is not there") {
+  for (const bool unified : {true, false}) {
+    fake::reset();
+    fake::settings().eos_share = 0;
+    fake::settings().repeat_share = 1;
+    const auto model = toy::model();
+    const auto n_each = static_cast<int32_t>(prompt(1).size()) + 40;
+    lh_engine engine(*model, toy::engine_params(2 * n_each, 2, unified));
+    submit(engine, 2, 40);
+    toy::run_all(engine, true);
+    CHECK(engine.stats().n_failed_decodes == 0);
+    CHECK(engine.stats().n_guessed > 0);
+    for (const int64_t id : {0, 1}) CHECK(engine.get(id).n_generated == 40);
+    CHECK(fake::counts().n_violations == 0);
+  }
+}
+
+TEST_CASE("a batch with guesses that fails leaves all as it was") {
+  Fixture f(512, 4, false);
+  fake::settings().eos_share = 0;
+  fake::settings().repeat_share = 1;
+  submit(f.engine, 2, 60);
+  toy::run(f.engine, 8, nullptr, true);
+  CHECK(f.engine.stats().n_guessed > 0);
+  const int32_t n_cells = fake::n_cells_left();
+  fake::settings().fault = [](int64_t, const std::vector<int32_t>&) {
+    return fake::Fault::kFatal;
+  };
+  CHECK(toy::run(f.engine, 1, nullptr, true).status == LH_DECODE_ERROR);
+  CHECK(fake::n_cells_left() == n_cells);
+  fake::settings().fault = nullptr;
+  toy::run_all(f.engine, true);
+  for (const int64_t id : {0, 1}) CHECK(f.text(id) == fake::answer(prompt(id), 60));
+}
+
+TEST_CASE("penalties see each token in turn, guessed or not") {
+  std::vector<std::string> texts;
+  for (const bool draft : {false, true}) {
+    Fixture f(512, 4, false);
+    fake::settings().eos_share = 0;
+    fake::settings().repeat_share = 1;
+    for (int64_t id = 0; id < 2; ++id) {
+      Request request(id, prompt(id), 80);
+      request.sampling.penalty_freq = 0.1F;
+      request.sampling.repeat_last_n = -1;
+      toy::submit(f.engine, std::move(request));
+    }
+    toy::run_all(f.engine, draft);
+    CHECK((f.engine.stats().n_guessed > 0) == draft);
+    texts.push_back(f.text(0) + f.text(1));
+  }
+  CHECK(texts[0] == texts[1]);
+}
+
+TEST_CASE("nothing is guessed for many, nor where it may not be") {
+  const auto repeat = [] {
+    fake::settings().eos_share = 0;
+    fake::settings().repeat_share = 1;
+  };
+  const auto n_guessed = [&](lh_engine& engine, bool draft) {
+    repeat();
+    submit(engine, 4, 30);
+    toy::run_all(engine, draft);
+    return engine.stats().n_guessed;
+  };
+  Fixture few(512, 4, false);
+  CHECK(n_guessed(few.engine, false) == 0);
+  for (const int32_t n_many : {8, 9}) {
+    Fixture many(1024, 16, false);
+    repeat();
+    submit(many.engine, n_many, 60);
+    CHECK(toy::run(many.engine, 25, nullptr, true).result.n_active == n_many);
+    CHECK((many.engine.stats().n_guessed > 0) == (n_many == 8));
+  }
+  Fixture drawn(512, 4, false);
+  repeat();
+  for (int64_t id = 0; id < 4; ++id) {
+    Request request(id, prompt(id), 30);
+    request.sampling.temperature = 1e-6F;
+    toy::submit(drawn.engine, std::move(request));
+  }
+  toy::run_all(drawn.engine, true);
+  CHECK(drawn.engine.stats().n_guessed == 0);
+  Fixture recurrent(512, 4, false, true);
+  CHECK(n_guessed(recurrent.engine, true) == 0);
+  fake::reset();
+  const auto model = toy::model();
+  lh_engine deterministic(*model, toy::deterministic_params(64, 4));
+  CHECK(n_guessed(deterministic, true) == 0);
+}
