@@ -88,7 +88,7 @@ struct lh_engine {
   void level_parts();
   void add_parts();
   void add_part(Part& part);
-  void add_filler(int32_t seq_id, int32_t position, bool logits);
+  void add_fillers(int32_t seq_id, int32_t first, int32_t n, bool logits);
   void add_uniform_prompts();
   void add_uniform_answers();
   void remove_fillers();

@@ -197,9 +197,7 @@ void lh_engine::add_part(Part& part) {
   for (const int32_t token : part.draft) {
     batch_.add(token, next++, client.seq_id, true);
   }
-  for (int32_t n = 0; n < part.n_fillers; ++n) {
-    add_filler(client.seq_id, next++, false);
-  }
+  add_fillers(client.seq_id, next, part.n_fillers, false);
 }
 
 // libllama joins streams into one computation where their ids rise one by one, as far as
@@ -220,11 +218,11 @@ void lh_engine::add_parts() {
   }
 }
 
-// A token that stands for nothing, to be removed when the batch is decoded.
-void lh_engine::add_filler(int32_t seq_id, int32_t position, bool logits) {
+// Tokens that stand for nothing, to be removed when the batch is decoded.
+void lh_engine::add_fillers(int32_t seq_id, int32_t first, int32_t n, bool logits) {
   constexpr int32_t kAnyToken = 0;
-  batch_.add(kAnyToken, position, seq_id, logits);
-  fillers_.push_back({seq_id, position});
+  if (n > 0) fillers_.push_back({seq_id, first});
+  for (int32_t i = 0; i < n; ++i) batch_.add(kAnyToken, first + i, seq_id, logits);
 }
 
 // In falling order of ids libllama computes each prompt by itself. Its one row of logits
@@ -244,12 +242,12 @@ void lh_engine::add_uniform_answers() {
     if (part->client->seq_id == seq_id) {
       add_part(*part++);
     } else if (part->client->seq_id / lh::kUniformRows == seq_id / lh::kUniformRows) {
-      add_filler(seq_id, positions_.get(seq_id), true);
+      add_fillers(seq_id, positions_.get(seq_id), 1, true);
     }
   }
   for (int32_t seq_id = parts_.back().client->seq_id + 1; seq_id % lh::kUniformRows != 0;
        ++seq_id) {
-    add_filler(seq_id, positions_.get(seq_id), true);
+    add_fillers(seq_id, positions_.get(seq_id), 1, true);
   }
 }
 
@@ -259,8 +257,10 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool draft) {
   batch_.clear();
   deterministic_ ? choose_uniform_parts(clients) : choose_parts(clients);
   if (parts_.empty()) return false;
-  if (!kv_unified_ && !deterministic_) sort_new();
-  if (n_fillable_ > 0) level_parts();
+  if (n_fillable_ > 0) {
+    sort_new();
+    level_parts();
+  }
   if (draft && !is_recurrent_ && !deterministic_) choose_drafts();
   std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
     return a.client->seq_id < b.client->seq_id;

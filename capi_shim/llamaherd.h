@@ -385,8 +385,9 @@ typedef struct lh_run_params {
   int32_t n_ids;
   int32_t max_steps; /* those that make up for lost states don't count; <= 0: no limit */
   int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
-  int32_t draft;       /* not 0: answers that repeat themselves may take several tokens a
-                          step; ignored by deterministic engines and recurrent models */
+  int32_t
+      draft; /* not 0: greedy answers that repeat themselves may take several
+                tokens a step; ignored by deterministic engines and recurrent models */
 } lh_run_params;
 
 typedef struct lh_run_result {

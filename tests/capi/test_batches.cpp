@@ -16,6 +16,28 @@ void record_order(std::vector<int32_t>& order) {
   };
 }
 
+// Prompts with answers of five tokens, their ids from 0 on.
+struct ShortPrompts {
+  ShortPrompts(Fixture& fixture, std::vector<std::string> prompts)
+      : f(fixture), texts(std::move(prompts)) {
+    fake::settings().eos_share = 0;
+    int64_t id = 0;
+    for (const std::string& text : texts) {
+      toy::submit(f.engine, Request(id++, toy::tokens(text), 5));
+    }
+  }
+  void finish_and_check() {
+    toy::run_all(f.engine);
+    int64_t id = 0;
+    for (const std::string& text : texts) {
+      CHECK(f.text(id++) == fake::answer(toy::tokens(text), 5));
+    }
+  }
+
+  Fixture& f;
+  std::vector<std::string> texts;
+};
+
 }  // namespace
 
 TEST_CASE("long prompts are fed in chunks beside decoding clients") {
@@ -62,37 +84,23 @@ TEST_CASE("the last tokens of short prompts get their logits in one batch") {
 
 TEST_CASE("prompts of about the same length are one computation") {
   Fixture f(512, 4, false);
-  fake::settings().eos_share = 0;
-  const std::string texts[] = {"abcd", "abcdefg", "abcdef", "abcdefg"};
-  for (int64_t id = 0; id < 4; ++id) {
-    toy::submit(f.engine, Request(id, toy::tokens(texts[id]), 5));
-  }
+  ShortPrompts prompts(f, {"abcd", "abcdefg", "abcdef", "abcdefg"});
   toy::run(f.engine, 1);
   CHECK(fake::counts().n_computations == 1);
   CHECK(fake::counts().n_tokens == 4 * 6);
   CHECK(f.engine.stats().n_prefill == 3 + 6 + 5 + 6);
   CHECK(fake::n_cells_left() == 3 + 6 + 5 + 6);
-  toy::run_all(f.engine);
-  for (int64_t id = 0; id < 4; ++id) {
-    CHECK(f.text(id) == fake::answer(toy::tokens(texts[id]), 5));
-  }
+  prompts.finish_and_check();
 }
 
 TEST_CASE(
     "new prompts are sorted, so that what is left of long ones is one computation") {
   Fixture f(512, 4, false);
-  fake::settings().eos_share = 0;
-  const std::string texts[] = {"ab", "abcdefghijkl", "cd", "cdefghijklmn"};
-  for (int64_t id = 0; id < 4; ++id) {
-    toy::submit(f.engine, Request(id, toy::tokens(texts[id]), 5));
-  }
+  ShortPrompts prompts(f, {"ab", "abcdefghijkl", "cd", "cdefghijklmn"});
   toy::run(f.engine, 1);
   CHECK(fake::counts().n_computations == 2);
   CHECK(fake::counts().n_tokens == 1 + 11 + 1 + 11);  // ten fillers would cost more
-  toy::run_all(f.engine);
-  for (int64_t id = 0; id < 4; ++id) {
-    CHECK(f.text(id) == fake::answer(toy::tokens(texts[id]), 5));
-  }
+  prompts.finish_and_check();
 }
 
 TEST_CASE("new prompts whose answers may last longer come first") {

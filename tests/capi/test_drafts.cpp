@@ -19,6 +19,12 @@ void submit(lh_engine& engine, int64_t n_prompts, int32_t max_tokens) {
   }
 }
 
+// The toy repeats itself, for ever.
+void repeat() {
+  fake::settings().eos_share = 0;
+  fake::settings().repeat_share = 1;
+}
+
 }  // namespace
 
 TEST_CASE("a text that repeats itself is guessed to go on so") {
@@ -43,8 +49,7 @@ TEST_CASE("a text that repeats itself is guessed to go on so") {
 TEST_CASE("answers that repeat themselves take several tokens a step") {
   for (const bool unified : {true, false}) {
     Fixture f(512, 4, unified);
-    fake::settings().eos_share = 0;
-    fake::settings().repeat_share = 1;
+    repeat();
     submit(f.engine, 2, 61);
     toy::run_all(f.engine, true);
     for (const int64_t id : {0, 1}) {
@@ -91,8 +96,7 @@ TEST_CASE("what is guessed wrongly leaves nothing behind") {
 TEST_CASE("a guess takes no cell that is not there") {
   for (const bool unified : {true, false}) {
     fake::reset();
-    fake::settings().eos_share = 0;
-    fake::settings().repeat_share = 1;
+    repeat();
     const auto model = toy::model();
     const auto n_each = static_cast<int32_t>(prompt(1).size()) + 40;
     lh_engine engine(*model, toy::engine_params(2 * n_each, 2, unified));
@@ -107,8 +111,7 @@ TEST_CASE("a guess takes no cell that is not there") {
 
 TEST_CASE("a batch with guesses that fails leaves all as it was") {
   Fixture f(512, 4, false);
-  fake::settings().eos_share = 0;
-  fake::settings().repeat_share = 1;
+  repeat();
   submit(f.engine, 2, 60);
   toy::run(f.engine, 8, nullptr, true);
   CHECK(f.engine.stats().n_guessed > 0);
@@ -127,8 +130,7 @@ TEST_CASE("penalties see each token in turn, guessed or not") {
   std::vector<std::string> texts;
   for (const bool draft : {false, true}) {
     Fixture f(512, 4, false);
-    fake::settings().eos_share = 0;
-    fake::settings().repeat_share = 1;
+    repeat();
     for (int64_t id = 0; id < 2; ++id) {
       Request request(id, prompt(id), 80);
       request.sampling.penalty_freq = 0.1F;
@@ -143,10 +145,6 @@ TEST_CASE("penalties see each token in turn, guessed or not") {
 }
 
 TEST_CASE("nothing is guessed for many, nor where it may not be") {
-  const auto repeat = [] {
-    fake::settings().eos_share = 0;
-    fake::settings().repeat_share = 1;
-  };
   const auto n_guessed = [&](lh_engine& engine, bool draft) {
     repeat();
     submit(engine, 4, 30);
