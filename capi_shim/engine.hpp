@@ -125,7 +125,7 @@ struct lh_engine {
   int64_t n_submitted_ = 0;
   bool copies_pending_ = false;  // a copy between streams runs with the next decode
   lh::SamplerCache sampler_cache_;
-  std::vector<llama_token_data> scratch_;
+  lh::SamplerScratch scratch_;
   lh_stats stats_{};
   const int debug_;
   // After what its clients point to (n_cells_used_): members are destroyed in reverse.

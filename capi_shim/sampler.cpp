@@ -1,7 +1,6 @@
 #include "sampler.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -14,7 +13,6 @@ namespace {
 // Nothing but the most likely token is drawn long before.
 constexpr float kLeastTemperature = 1e-6F;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-constexpr int32_t kBlock = 512;  // logits whose largest is taken at once
 
 void require_number(const char* name, float value, float low, float high) {
   if (std::isfinite(value) && value >= low && value <= high) return;
@@ -61,32 +59,6 @@ void check(const lh_model& model, const lh_sampling_params& p) {
   }
 }
 
-// The largest of n logits; NaN if any is. In lanes, which compilers turn into vector
-// instructions; a plain loop they do not.
-float max_of(const float* logits, int32_t n) {
-  constexpr int32_t kLanes = 32;
-  std::array<float, kLanes> most;
-  most.fill(kMinusInfinity);
-  std::array<uint32_t, kLanes> is_nan{};
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int32_t lane = 0; lane < kLanes; ++lane) {
-      const auto j = static_cast<size_t>(lane);
-      const float x = logits[i + lane];
-      most[j] = x > most[j] ? x : most[j];
-      is_nan[j] |= static_cast<uint32_t>(x != x);
-    }
-  }
-  float highest = *std::max_element(most.begin(), most.end());
-  bool any_nan =
-      std::any_of(is_nan.begin(), is_nan.end(), [](uint32_t x) { return x != 0; });
-  for (; i < n; ++i) {
-    highest = std::max(highest, logits[i]);
-    any_nan = any_nan || std::isnan(logits[i]);
-  }
-  return any_nan ? std::numeric_limits<float>::quiet_NaN() : highest;
-}
-
 bool has_penalty(const lh_sampling_params& p) {
   return p.repeat_last_n != 0 && (p.penalty_repeat != 1.0F || p.penalty_freq != 0.0F ||
                                   p.penalty_present != 0.0F);
@@ -102,44 +74,6 @@ SamplerPtr clone(const SamplerPtr& sampler) {
 }
 
 }  // namespace
-
-int32_t argmax(const float* logits, int32_t n) {
-  int32_t block = 0;  // the first one with the largest logit
-  float highest = kMinusInfinity;
-  for (int32_t i = 0; i < n && !std::isnan(highest); i += kBlock) {
-    const float most = max_of(logits + i, std::min(kBlock, n - i));
-    if (most <= highest) continue;
-    highest = most;
-    block = i;
-  }
-  const auto is_best = [&](float x) {
-    return std::isnan(highest) ? std::isnan(x) : x == highest;
-  };
-  return static_cast<int32_t>(std::find_if(logits + block, logits + n, is_best) - logits);
-}
-
-void take_top_k(const float* logits, int32_t n, int32_t k,
-                std::vector<llama_token_data>& taken) {
-  const auto larger = [](const llama_token_data& a, const llama_token_data& b) {
-    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-  };
-  taken.clear();
-  for (int32_t i = 0; i < k; ++i) taken.push_back({i, logits[i], 0.0F});
-  // The root of the heap is the smallest that is kept, so that nearly every block of
-  // logits costs one comparison.
-  std::make_heap(taken.begin(), taken.end(), larger);
-  for (int32_t block = k; block < n; block += kBlock) {
-    const int32_t end = std::min(n, block + kBlock);
-    if (max_of(logits + block, end - block) <= taken.front().logit) continue;
-    for (int32_t i = block; i < end; ++i) {
-      if (logits[i] <= taken.front().logit) continue;
-      std::pop_heap(taken.begin(), taken.end(), larger);
-      taken.back() = {i, logits[i], 0.0F};
-      std::push_heap(taken.begin(), taken.end(), larger);
-    }
-  }
-  std::sort_heap(taken.begin(), taken.end(), larger);
-}
 
 // ---- SamplerCache -----------------------------------------------------------------
 
@@ -199,15 +133,12 @@ void Penalties::accept(int32_t token) {
   recent_.pop_front();
 }
 
-float Penalties::apply(float* logits) const {
-  float highest = kMinusInfinity;
+void Penalties::apply(float* logits) const {
   for (const auto& [token, count] : counts_) {
     float& logit = logits[token];
     logit = logit <= 0.0F ? logit * repeat_ : logit / repeat_;
     logit -= static_cast<float>(count) * frequency_ + presence_;
-    highest = std::max(highest, logit);
   }
-  return highest;
 }
 
 // ---- Sampler ----------------------------------------------------------------------
@@ -277,31 +208,33 @@ void Sampler::see(int32_t token) {
 }
 
 void Sampler::fill(const float* logits, bool with_grammar,
-                   std::vector<llama_token_data>& scratch) {
+                   std::vector<llama_token_data>& candidates) {
   const int32_t n = model_->n_vocab();
-  scratch.resize(static_cast<size_t>(with_grammar ? 0 : n));
+  candidates.resize(static_cast<size_t>(with_grammar ? 0 : n));
   if (with_grammar) {
     for (const int32_t i : grammar_->allowed_tokens()) {
-      scratch.push_back({i, logits[i], 0.0F});
+      candidates.push_back({i, logits[i], 0.0F});
     }
     return;
   }
-  for (int32_t i = 0; i < n; ++i) scratch[static_cast<size_t>(i)] = {i, logits[i], 0.0F};
+  for (int32_t i = 0; i < n; ++i) {
+    candidates[static_cast<size_t>(i)] = {i, logits[i], 0.0F};
+  }
 }
 
-int32_t Sampler::pick(const float* logits, bool with_grammar,
-                      std::vector<llama_token_data>& scratch) {
+int32_t Sampler::pick(const float* logits, bool with_grammar, SamplerScratch& scratch) {
   if (greedy_ && !with_grammar && !dry_) {
-    const int32_t best = argmax(logits, model_->n_vocab());
-    return logits[best] == kMinusInfinity ? kNothingLeft : best;
+    const bool any_left = scratch.peaks.highest() != kMinusInfinity;
+    return any_left ? scratch.peaks.argmax() : kNothingLeft;
   }
   const bool top_k = top_k_first_ > 0 && !with_grammar;
   if (top_k) {
-    take_top_k(logits, model_->n_vocab(), top_k_first_, scratch);
+    scratch.peaks.take_top_k(top_k_first_, scratch.candidates);
   } else {
-    fill(logits, with_grammar, scratch);
+    fill(logits, with_grammar, scratch.candidates);
   }
-  llama_token_data_array candidates = {scratch.data(), scratch.size(), -1, top_k};
+  llama_token_data_array candidates = {scratch.candidates.data(),
+                                       scratch.candidates.size(), -1, top_k};
   if (dry_) llama_sampler_apply(dry_.get(), &candidates);
 
   // Forbidden tokens must not reach the chain: typical-p and XTC count what is there.
@@ -337,30 +270,28 @@ int32_t Sampler::pick(const float* logits, bool with_grammar,
   return candidates.data[candidates.selected].id;
 }
 
-float Sampler::adjust(float* logits) const {
+void Sampler::adjust(float* logits) const {
   if (ignore_eos_) {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
   }
   for (const int32_t token : model_->suppressed_tokens()) logits[token] = kMinusInfinity;
-  float highest = kMinusInfinity;
-  for (const auto& [token, value] : bias_) {
-    logits[token] += value;
-    highest = std::max(highest, logits[token]);
-  }
-  return std::max(highest, penalties_.apply(logits));
+  for (const auto& [token, value] : bias_) logits[token] += value;
+  penalties_.apply(logits);
 }
 
-int32_t Sampler::sample(float* logits, std::vector<llama_token_data>& scratch) {
-  const int32_t best = argmax(logits, model_->n_vocab());
-  if (!std::isfinite(logits[best])) {
+int32_t Sampler::sample(float* logits, SamplerScratch& scratch) {
+  adjust(logits);
+  scratch.peaks.find(logits, model_->n_vocab());
+  const float highest = scratch.peaks.highest();
+  const bool may_forbid =
+      ignore_eos_ || !bias_.empty() || !model_->suppressed_tokens().empty();
+  if (!std::isfinite(highest) && !(may_forbid && highest == kMinusInfinity)) {
     throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
   }
-  const float highest_changed = adjust(logits);
-  const bool is_best = greedy_ && !dry_ && !grammar_ && logits[best] > highest_changed;
 
   // Drawing first and asking the grammar about that one token is much cheaper than
   // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
-  int32_t token = is_best ? best : pick(logits, false, scratch);
+  int32_t token = pick(logits, false, scratch);
   if (grammar_ && (token == kNothingLeft || !grammar_->allows(token))) {
     token = pick(logits, true, scratch);
   }

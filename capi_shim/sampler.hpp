@@ -12,6 +12,7 @@
 #include "grammar_matcher.hpp"
 #include "llama.h"
 #include "llamaherd.h"
+#include "logits.hpp"
 #include "model.hpp"
 
 namespace lh {
@@ -43,8 +44,7 @@ class Penalties {
   explicit Penalties(const lh_sampling_params& params);
   bool enabled() const { return window_ != 0; }
   void accept(int32_t token);
-  // Returns the largest of the logits that it changed, -Inf if it changed none.
-  float apply(float* logits) const;
+  void apply(float* logits) const;
 
  private:
   int32_t window_ = 0;  // tokens; -1: all
@@ -53,6 +53,12 @@ class Penalties {
   float presence_ = 0.0F;
   std::deque<int32_t> recent_;
   std::unordered_map<int32_t, int32_t> counts_;
+};
+
+// Room to work in, which the samplers of an engine share.
+struct SamplerScratch {
+  LogitPeaks peaks;
+  std::vector<llama_token_data> candidates;
 };
 
 class Sampler {
@@ -70,18 +76,16 @@ class Sampler {
   void see(int32_t token);
 
   // Draws the next token and accepts it. logits: float32[n_vocab], may be changed.
-  // `scratch` holds the candidates: shared by all clients of an engine.
-  int32_t sample(float* logits, std::vector<llama_token_data>& scratch);
+  int32_t sample(float* logits, SamplerScratch& scratch);
 
  private:
   void add_chain(llama_sampler* sampler);
-  // Applies bias, masks and penalties. Returns what the largest logit that they changed
-  // is at most, -Inf if they changed none.
-  float adjust(float* logits) const;
-  int32_t pick(const float* logits, bool with_grammar,
-               std::vector<llama_token_data>& scratch);
+  // Applies bias, masks and penalties.
+  void adjust(float* logits) const;
+  // scratch.peaks are those of the logits.
+  int32_t pick(const float* logits, bool with_grammar, SamplerScratch& scratch);
   void fill(const float* logits, bool with_grammar,
-            std::vector<llama_token_data>& scratch);
+            std::vector<llama_token_data>& candidates);
 
   const lh_model* model_;
   uint32_t seed_;
@@ -94,12 +98,5 @@ class Sampler {
   std::unique_ptr<GrammarMatcher> grammar_;
   SamplerPtr chain_;  // empty when greedy
 };
-
-// Index of the largest logit, the first of equals; NaN counts as the largest.
-int32_t argmax(const float* logits, int32_t n);
-
-// The k largest of n logits, none of them NaN, largest first and the first of equals.
-void take_top_k(const float* logits, int32_t n, int32_t k,
-                std::vector<llama_token_data>& taken);
 
 }  // namespace lh

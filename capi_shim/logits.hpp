@@ -1,0 +1,35 @@
+// One row of logits, read once: its largest, or its k largest.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "llama.h"
+
+namespace lh {
+
+// The largest logit of each block of a row. All else asks these first and reads only the
+// blocks that matter.
+class LogitPeaks {
+ public:
+  // logits: float32[n], n > 0. They must stay as they are while the rest is asked.
+  void find(const float* logits, int32_t n);
+
+  // NaN if any of them is.
+  float highest() const { return highest_; }
+
+  // Index of the largest, the first of equals. None may be NaN.
+  int32_t argmax() const;
+
+  // The k largest, none of them NaN, largest first and the first of equals. 0 < k <= n.
+  void take_top_k(int32_t k, std::vector<llama_token_data>& taken);
+
+ private:
+  const float* logits_ = nullptr;
+  int32_t n_ = 0;
+  float highest_ = 0.0F;
+  std::vector<float> peaks_;
+  std::vector<float> largest_peaks_;
+};
+
+}  // namespace lh
