@@ -145,7 +145,7 @@ void lh_engine::choose_drafts() {
     if (client.sampler->is_greedy()) drafts.back() = lh::look_up(client.tokens, n_more);
     if (!drafts.back().empty()) ++n_drafts;
   }
-  if (2 * n_drafts < n_parts) return;
+  if (4 * n_drafts < 3 * n_parts) return;
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (drafts[i].empty() && !kv_unified_) parts_[i].n_fillers = n_more;
     parts_[i].draft = std::move(drafts[i]);

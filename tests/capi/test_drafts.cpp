@@ -169,6 +169,18 @@ TEST_CASE("nothing is guessed for many, nor where it may not be") {
   }
   toy::run_all(drawn.engine, true);
   CHECK(drawn.engine.stats().n_guessed == 0);
+  // Three of four must have a draft.
+  for (const int64_t n_greedy : {2, 3}) {
+    Fixture mixed(512, 4, false);
+    repeat();
+    for (int64_t id = 0; id < 4; ++id) {
+      Request request(id, prompt(id), 30);
+      if (id >= n_greedy) request.sampling.temperature = 1e-6F;
+      toy::submit(mixed.engine, std::move(request));
+    }
+    toy::run_all(mixed.engine, true);
+    CHECK((mixed.engine.stats().n_guessed > 0) == (n_greedy == 3));
+  }
   Fixture recurrent(512, 4, false, true);
   CHECK(n_guessed(recurrent.engine, true) == 0);
   fake::reset();
