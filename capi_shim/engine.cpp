@@ -146,12 +146,14 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       is_recurrent_(has_recurrent_states(model)),
       deterministic_(params.deterministic != 0),
       n_seq_max_(params.n_seq_max),
+      n_threads_(llama_n_threads_batch(ctx_.get())),
       n_fillable_(n_fillable(model, ctx_.get(), params)),
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
       batch_(static_cast<int32_t>(
           std::min(batch_capacity(params), llama_n_batch(ctx_.get())))),
       n_batch_(std::min(params.n_batch, batch_.capacity())),
+      rows_(static_cast<size_t>(params.n_seq_max), lh::LogitPeaks(model.n_vocab())),
       debug_(lh::debug_level()) {}
 
 lh_engine::~lh_engine() = default;

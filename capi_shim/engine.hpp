@@ -48,9 +48,10 @@ struct lh_engine {
   struct Part {
     lh::Client* client;
     int32_t n_tokens;
-    std::vector<int32_t> draft;  // a guess at what comes behind them
-    int32_t n_fillers;           // behind all that
-    int32_t i_logits;            // index of its logits in the batch, -1: none asked for
+    std::vector<int32_t> draft{};  // a guess at what comes behind them
+    int32_t n_fillers = 0;         // behind all that
+    int32_t i_logits = -1;         // index of its logits in the batch, -1: none asked for
+    float* logits = nullptr;       // the row to sample next, if there is one
   };
   // Tokens without a meaning, from a position of a sequence on, until the batch is
   // decoded.
@@ -99,8 +100,11 @@ struct lh_engine {
   bool is_behind(const lh::Client& client) const;
   void advance(lh::Client& client, int32_t n_tokens);
   void after_decode(double seconds, std::vector<int64_t>& events);
-  void sample_part(const Part& part);
-  void sample_client(lh::Client& client, int32_t i_logits);
+  float* find_logits(int32_t i_logits);
+  static void read_row(const Part& part, lh::LogitPeaks& row);
+  void read_rows();
+  void sample_part(Part& part, lh::LogitPeaks& row);
+  void sample_row(const Part& part, lh::LogitPeaks& row);
   void hold(lh::Client& prefix);
   void accept(lh::Client& client, int32_t token);
 
@@ -112,6 +116,7 @@ struct lh_engine {
   bool is_recurrent_;  // some of its layers are, at least
   bool deterministic_;
   int32_t n_seq_max_;
+  int32_t n_threads_;   // that decode a batch
   int32_t n_fillable_;  // positions that parts may be filled up to; 0: none
 
   std::mutex mutex_;
@@ -125,7 +130,8 @@ struct lh_engine {
   int64_t n_submitted_ = 0;
   bool copies_pending_ = false;  // a copy between streams runs with the next decode
   lh::SamplerCache sampler_cache_;
-  lh::SamplerScratch scratch_;
+  std::vector<lh::LogitPeaks> rows_;  // of logits, one for each part
+  std::vector<llama_token_data> candidates_;
   lh_stats stats_{};
   const int debug_;
   // After what its clients point to (n_cells_used_): members are destroyed in reverse.

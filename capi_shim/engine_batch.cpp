@@ -80,7 +80,7 @@ void lh_engine::choose_parts(const std::vector<Client*>& clients) {
       if (has_streams && n < n_all && has_prompt) continue;
       if (has_streams && completes && n > 1 && n < kTile) --n;
       has_prompt = state == LH_STATE_PREFILL;
-      parts_.push_back({client, n, {}, 0, -1});
+      parts_.push_back({client, n});
       room -= n;
     }
   }
@@ -92,7 +92,7 @@ void lh_engine::choose_uniform_parts(const std::vector<Client*>& clients) {
     for (Client* client : clients) {
       const int32_t n = std::min(room, n_pending(*client));
       if (client->state != state || n <= 0) continue;
-      parts_.push_back({client, n, {}, 0, -1});
+      parts_.push_back({client, n});
       room -= lh::round_up(n, lh::kUniformRows);
     }
   };

@@ -8,6 +8,7 @@
 #include "engine.hpp"
 #include "guard.hpp"
 #include "log.hpp"
+#include "process.hpp"
 
 using lh::Client;
 using lh::Error;
@@ -17,6 +18,9 @@ namespace {
 constexpr int32_t kNoSlot = 1;
 constexpr int32_t kInvalidBatch = -1;
 constexpr int32_t kThrew = -100;  // decode_code when llama_decode threw
+
+// Fewer logits one thread has read before another one is awake.
+constexpr int64_t kWorthSharing = 1'000'000;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -208,9 +212,11 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   }
 
   const auto start = std::chrono::steady_clock::now();
-  for (const Part& part : parts_) {
+  read_rows();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[i];
     Client& client = *part.client;
-    if (part.i_logits >= 0) sample_part(part);
+    if (part.i_logits >= 0) sample_part(part, rows_[i]);
     if (client.is_prefix() && n_pending(client) == 0) hold(client);
     if (!client.is_active()) events.push_back(client.id);
   }
@@ -230,26 +236,52 @@ void lh_engine::hold(Client& prefix) {
   }
 }
 
+// Null if libllama has none.
+float* lh_engine::find_logits(int32_t i_logits) {
+  try {
+    return llama_get_logits_ith(ctx_.get(), i_logits);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void lh_engine::read_row(const Part& part, lh::LogitPeaks& row) {
+  if (part.logits != nullptr) part.client->sampler->read(part.logits, row);
+}
+
+// The first row of each part. To read them is most of what sampling takes.
+void lh_engine::read_rows() {
+  // Not beside each other: libllama puts rows in order when the first is asked for.
+  for (Part& part : parts_) {
+    if (part.i_logits >= 0) part.logits = find_logits(part.i_logits);
+  }
+  const auto n_logits = static_cast<int64_t>(parts_.size()) * model_.n_vocab();
+  lh::for_each(parts_.size(), n_logits < kWorthSharing ? 1 : n_threads_,
+               [this](size_t i) { read_row(parts_[i], rows_[i]); });
+}
+
 // Drafted tokens stay as far as they are what is drawn.
-void lh_engine::sample_part(const Part& part) {
+void lh_engine::sample_part(Part& part, lh::LogitPeaks& row) {
   Client& client = *part.client;
+  sample_row(part, row);
   int32_t i_logits = part.i_logits;
-  sample_client(client, i_logits);
   for (const int32_t guess : part.draft) {
     if (!client.is_active() || client.tokens.back() != guess) break;
     advance(client, 1);
     ++stats_.n_decode;
     ++stats_.n_guessed;
-    sample_client(client, ++i_logits);
+    part.logits = find_logits(++i_logits);
+    read_row(part, row);
+    sample_row(part, row);
   }
   if (!part.draft.empty() && client.is_active()) positions_.rewind(client.seq_id);
 }
 
-void lh_engine::sample_client(Client& client, int32_t i_logits) {
+void lh_engine::sample_row(const Part& part, lh::LogitPeaks& row) {
+  Client& client = *part.client;
   try {
-    float* logits = llama_get_logits_ith(ctx_.get(), i_logits);
-    if (logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
-    const int32_t token = client.sampler->sample(logits, scratch_);
+    if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
+    const int32_t token = client.sampler->sample(row, candidates_);
     if (token == lh::Sampler::kNothingLeft) {
       finish(client, LH_FINISH_EOG, "");
     } else {

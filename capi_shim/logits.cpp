@@ -6,6 +6,8 @@
 #include <functional>
 #include <limits>
 
+#include "batch.hpp"
+
 namespace lh {
 namespace {
 
@@ -60,21 +62,23 @@ class Lanes {
 
 }  // namespace
 
-void LogitPeaks::find(const float* logits, int32_t n) {
+LogitPeaks::LogitPeaks(int32_t n)
+    : n_(n), peaks_(static_cast<size_t>(round_up(n, kBlock) / kBlock)) {}
+
+void LogitPeaks::find(const float* logits) noexcept {
   logits_ = logits;
-  n_ = n;
-  peaks_.clear();
   Lanes lanes;
+  auto peak = peaks_.begin();
   int32_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
-    if (i + kAhead + kBlock <= n) fetch(logits + i + kAhead);
-    peaks_.push_back(lanes.largest(logits + i));
+  for (; i + kBlock <= n_; i += kBlock) {
+    if (i + kAhead + kBlock <= n_) fetch(logits + i + kAhead);
+    *peak++ = lanes.largest(logits + i);
   }
   bool any_nan = lanes.saw_nan();
-  if (i < n) {
-    peaks_.push_back(*std::max_element(logits + i, logits + n));
+  if (i < n_) {
+    *peak = *std::max_element(logits + i, logits + n_);
     any_nan = any_nan ||
-              std::any_of(logits + i, logits + n, [](float x) { return std::isnan(x); });
+              std::any_of(logits + i, logits + n_, [](float x) { return std::isnan(x); });
   }
   highest_ = any_nan ? std::numeric_limits<float>::quiet_NaN()
                      : *std::max_element(peaks_.begin(), peaks_.end());

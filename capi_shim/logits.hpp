@@ -12,8 +12,13 @@ namespace lh {
 // blocks that matter.
 class LogitPeaks {
  public:
-  // logits: float32[n], n > 0. They must stay as they are while the rest is asked.
-  void find(const float* logits, int32_t n);
+  // For rows of n logits, n > 0.
+  explicit LogitPeaks(int32_t n);
+
+  // The row must stay as it is while the rest is asked.
+  void find(const float* logits) noexcept;
+
+  const float* logits() const { return logits_; }
 
   // NaN if any of them is.
   float highest() const { return highest_; }
@@ -25,8 +30,8 @@ class LogitPeaks {
   void take_top_k(int32_t k, std::vector<llama_token_data>& taken);
 
  private:
+  int32_t n_;
   const float* logits_ = nullptr;
-  int32_t n_ = 0;
   float highest_ = 0.0F;
   std::vector<float> peaks_;
   std::vector<float> largest_peaks_;

@@ -16,6 +16,13 @@
 #if defined(__linux__)
 // OpenMP 5.0, of the libgomp that ggml computes with; null if it has none.
 extern "C" [[gnu::weak]] int omp_pause_resource_all(int kind);
+
+#if !defined(__SANITIZE_THREAD__)  // which does not know how libgomp's threads wait
+#define LH_BORROW_THREADS
+// What GCC makes of "#pragma omp parallel": LLVM's runtime has it, too.
+extern "C" [[gnu::weak]] void GOMP_parallel(void (*run)(void*), void* data,
+                                            unsigned n_threads, unsigned flags);
+#endif
 #endif
 
 namespace lh {
@@ -48,6 +55,18 @@ bool is_forked() {
 }
 #endif
 
+struct Work {
+  size_t n;
+  const std::function<void(size_t)>& run;
+  std::atomic<size_t> next{0};
+};
+
+// What one thread does of it.
+void take_share(void* data) {
+  auto& work = *static_cast<Work*>(data);
+  for (size_t i = work.next++; i < work.n; i = work.next++) work.run(i);
+}
+
 }  // namespace
 
 void refuse_children() {
@@ -69,6 +88,19 @@ void release_threads() {
   if (omp_pause_resource_all == nullptr || is_forked()) return;
   omp_pause_resource_all(kSoft);
 #endif
+}
+
+void for_each(size_t n, int32_t n_threads, const std::function<void(size_t)>& run) {
+  Work work{n, run};
+#if defined(LH_BORROW_THREADS)
+  if (GOMP_parallel != nullptr && n_threads > 1) {
+    GOMP_parallel(take_share, &work, static_cast<unsigned>(n_threads), 0);
+    return;
+  }
+#else
+  static_cast<void>(n_threads);
+#endif
+  take_share(&work);
 }
 
 void check_process() {

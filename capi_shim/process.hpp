@@ -6,6 +6,10 @@
 // multiprocessing (by its "fork" method) make such children.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
 namespace lh {
 
 // From now on children of this process are refused. Called when a model is loaded; a
@@ -23,5 +27,10 @@ bool is_refused_child() noexcept;
 // to another: with the threads of both there are more than processors, and then libgomp
 // lets those that wait sleep at once.
 void release_threads();
+
+// Calls run(0) to run(n - 1), on the threads that ggml computes with if these are
+// OpenMP's, one after another if not. n_threads: how many ggml has computed with on this
+// thread; any other number would end some of them. `run` must not throw.
+void for_each(size_t n, int32_t n_threads, const std::function<void(size_t)>& run);
 
 }  // namespace lh

@@ -222,19 +222,18 @@ void Sampler::fill(const float* logits, bool with_grammar,
   }
 }
 
-int32_t Sampler::pick(const float* logits, bool with_grammar, SamplerScratch& scratch) {
+int32_t Sampler::pick(LogitPeaks& row, bool with_grammar,
+                      std::vector<llama_token_data>& taken) {
   if (greedy_ && !with_grammar && !dry_) {
-    const bool any_left = scratch.peaks.highest() != kMinusInfinity;
-    return any_left ? scratch.peaks.argmax() : kNothingLeft;
+    return row.highest() == kMinusInfinity ? kNothingLeft : row.argmax();
   }
   const bool top_k = top_k_first_ > 0 && !with_grammar;
   if (top_k) {
-    scratch.peaks.take_top_k(top_k_first_, scratch.candidates);
+    row.take_top_k(top_k_first_, taken);
   } else {
-    fill(logits, with_grammar, scratch.candidates);
+    fill(row.logits(), with_grammar, taken);
   }
-  llama_token_data_array candidates = {scratch.candidates.data(),
-                                       scratch.candidates.size(), -1, top_k};
+  llama_token_data_array candidates = {taken.data(), taken.size(), -1, top_k};
   if (dry_) llama_sampler_apply(dry_.get(), &candidates);
 
   // Forbidden tokens must not reach the chain: typical-p and XTC count what is there.
@@ -270,19 +269,18 @@ int32_t Sampler::pick(const float* logits, bool with_grammar, SamplerScratch& sc
   return candidates.data[candidates.selected].id;
 }
 
-void Sampler::adjust(float* logits) const {
+void Sampler::read(float* logits, LogitPeaks& row) const noexcept {
   if (ignore_eos_) {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
   }
   for (const int32_t token : model_->suppressed_tokens()) logits[token] = kMinusInfinity;
   for (const auto& [token, value] : bias_) logits[token] += value;
   penalties_.apply(logits);
+  row.find(logits);
 }
 
-int32_t Sampler::sample(float* logits, SamplerScratch& scratch) {
-  adjust(logits);
-  scratch.peaks.find(logits, model_->n_vocab());
-  const float highest = scratch.peaks.highest();
+int32_t Sampler::sample(LogitPeaks& row, std::vector<llama_token_data>& candidates) {
+  const float highest = row.highest();
   const bool may_forbid =
       ignore_eos_ || !bias_.empty() || !model_->suppressed_tokens().empty();
   if (!std::isfinite(highest) && !(may_forbid && highest == kMinusInfinity)) {
@@ -291,9 +289,9 @@ int32_t Sampler::sample(float* logits, SamplerScratch& scratch) {
 
   // Drawing first and asking the grammar about that one token is much cheaper than
   // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
-  int32_t token = pick(logits, false, scratch);
+  int32_t token = pick(row, false, candidates);
   if (grammar_ && (token == kNothingLeft || !grammar_->allows(token))) {
-    token = pick(logits, true, scratch);
+    token = pick(row, true, candidates);
   }
   if (token == kNothingLeft) return token;
   see(token);

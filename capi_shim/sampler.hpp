@@ -55,12 +55,6 @@ class Penalties {
   std::unordered_map<int32_t, int32_t> counts_;
 };
 
-// Room to work in, which the samplers of an engine share.
-struct SamplerScratch {
-  LogitPeaks peaks;
-  std::vector<llama_token_data> candidates;
-};
-
 class Sampler {
  public:
   static constexpr int32_t kNothingLeft = -1;  // the grammar or the bias allows no token
@@ -75,15 +69,18 @@ class Sampler {
   // Shows the sampler a prompt token, for penalties and DRY.
   void see(int32_t token);
 
-  // Draws the next token and accepts it. logits: float32[n_vocab], may be changed.
-  int32_t sample(float* logits, SamplerScratch& scratch);
+  // The first half of drawing a token: applies bias, masks and penalties to a row of
+  // float32[n_vocab] and reads it. May run beside that of other samplers.
+  void read(float* logits, LogitPeaks& row) const noexcept;
+
+  // The second half: draws the next token from the row that was read, and accepts it.
+  // `candidates` is room to work in.
+  int32_t sample(LogitPeaks& row, std::vector<llama_token_data>& candidates);
 
  private:
   void add_chain(llama_sampler* sampler);
-  // Applies bias, masks and penalties.
-  void adjust(float* logits) const;
-  // scratch.peaks are those of the logits.
-  int32_t pick(const float* logits, bool with_grammar, SamplerScratch& scratch);
+  int32_t pick(LogitPeaks& row, bool with_grammar,
+               std::vector<llama_token_data>& candidates);
   void fill(const float* logits, bool with_grammar,
             std::vector<llama_token_data>& candidates);
 

@@ -360,6 +360,9 @@ uint32_t llama_n_batch(const llama_context* ctx) {
   return std::min(of(ctx).params.n_ctx, of(ctx).params.n_batch);
 }
 uint32_t llama_n_ubatch(const llama_context* ctx) { return of(ctx).params.n_ubatch; }
+int32_t llama_n_threads_batch(llama_context* ctx) {
+  return of(ctx).params.n_threads_batch;
+}
 llama_memory_t llama_get_memory(const llama_context* ctx) {
   return fake::settings().memory ? reinterpret_cast<llama_memory_t>(&of(ctx)) : nullptr;
 }

@@ -11,8 +11,8 @@
 namespace {
 
 lh::LogitPeaks peaks_of(const std::vector<float>& row) {
-  lh::LogitPeaks peaks;
-  peaks.find(row.data(), static_cast<int32_t>(row.size()));
+  lh::LogitPeaks peaks(static_cast<int32_t>(row.size()));
+  peaks.find(row.data());
   return peaks;
 }
 

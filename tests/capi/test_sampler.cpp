@@ -15,6 +15,14 @@ int32_t argmax(const std::vector<float>& row) {
   return static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
+template <class Sampler>
+int32_t draw(Sampler&& sampler, std::vector<float> row) {
+  lh::LogitPeaks peaks(fake::kVocab);
+  std::vector<llama_token_data> candidates;
+  sampler.read(row.data(), peaks);
+  return sampler.sample(peaks, candidates);
+}
+
 std::vector<float> random_row(std::mt19937& random) {
   std::normal_distribution<float> normal(0.0F, 3.0F);
   std::vector<float> row(fake::kVocab);
@@ -76,11 +84,10 @@ TEST_CASE("the chain draws what libllama's own samplers draw") {
     lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
     const lh::SamplerPtr reference = reference_chain(p);
-    lh::SamplerScratch scratch;
     for (int step = 0; step < 30; ++step) {
       std::vector<float> row = random_row(random);
       const int32_t expected = draw(reference.get(), row);
-      CHECK(sampler.sample(row.data(), scratch) == expected);
+      CHECK(draw(sampler, row) == expected);
     }
   }
 }
@@ -104,11 +111,10 @@ TEST_CASE("mirostat 1 and 2 draw what libllama's own samplers draw") {
             ? llama_sampler_init_mirostat(fake::kVocab, 99, p.mirostat_tau,
                                           p.mirostat_eta, 100)
             : llama_sampler_init_mirostat_v2(99, p.mirostat_tau, p.mirostat_eta));
-    lh::SamplerScratch scratch;
     for (int step = 0; step < 50; ++step) {
       std::vector<float> row = random_row(random);
       const int32_t expected = draw(reference.get(), row);
-      CHECK(sampler.sample(row.data(), scratch) == expected);
+      CHECK(draw(sampler, row) == expected);
     }
   }
 }
@@ -116,25 +122,21 @@ TEST_CASE("mirostat 1 and 2 draw what libllama's own samplers draw") {
 TEST_CASE("bias, ignore_eos and penalties move the greedy choice") {
   const auto model = toy::model();
   lh::SamplerCache cache;
-  lh::SamplerScratch scratch;
   std::vector<float> row(fake::kVocab, 0.0F);
   row[fake::kEos] = 5.0F;
   row[7] = 3.0F;
   row[8] = 2.0F;
 
   auto p = toy::greedy();
-  CHECK(lh::Sampler(*model, p, cache).sample(std::vector<float>(row).data(), scratch) ==
-        fake::kEos);
+  CHECK(draw(lh::Sampler(*model, p, cache), row) == fake::kEos);
   p.ignore_eos = 1;
-  CHECK(lh::Sampler(*model, p, cache).sample(std::vector<float>(row).data(), scratch) ==
-        7);
+  CHECK(draw(lh::Sampler(*model, p, cache), row) == 7);
   const int32_t tokens[] = {7};
   const float values[] = {-INFINITY};
   p.n_logit_bias = 1;
   p.logit_bias_token = tokens;
   p.logit_bias_value = values;
-  CHECK(lh::Sampler(*model, p, cache).sample(std::vector<float>(row).data(), scratch) ==
-        8);
+  CHECK(draw(lh::Sampler(*model, p, cache), row) == 8);
 
   p.n_logit_bias = 0;
   p.repeat_last_n = -1;
@@ -142,7 +144,7 @@ TEST_CASE("bias, ignore_eos and penalties move the greedy choice") {
   lh::Sampler penalised(*model, p, cache);
   penalised.see(7);
   penalised.see(1 << 30);  // a prompt may hold what the vocabulary lacks
-  CHECK(penalised.sample(std::vector<float>(row).data(), scratch) == 8);
+  CHECK(draw(penalised, row) == 8);
 }
 
 TEST_CASE("greedy takes the first of the largest, whatever was changed") {
@@ -173,8 +175,7 @@ TEST_CASE("greedy takes the first of the largest, whatever was changed") {
     lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
     sampler.see(seen);
-    lh::SamplerScratch scratch;
-    CHECK(sampler.sample(row.data(), scratch) == argmax(expected));
+    CHECK(draw(sampler, row) == argmax(expected));
   }
 }
 
@@ -193,12 +194,11 @@ TEST_CASE("a penalty window forgets") {
 TEST_CASE("logits that are no numbers are an error, a mask without a way out ends") {
   const auto model = toy::model();
   lh::SamplerCache cache;
-  lh::SamplerScratch scratch;
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     std::vector<float> row(fake::kVocab, bad == -INFINITY ? bad : 0.0F);
     row[5] = bad;
     lh::Sampler sampler(*model, toy::greedy(), cache);
-    CHECK_THROWS_AS(sampler.sample(row.data(), scratch), lh::Error);
+    CHECK_THROWS_AS(draw(sampler, row), lh::Error);
   }
   std::vector<float> only_eos(fake::kVocab, -INFINITY);
   only_eos[fake::kEos] = 1.0F;
@@ -207,8 +207,7 @@ TEST_CASE("logits that are no numbers are an error, a mask without a way out end
   for (const float temperature : {0.0F, 1.0F}) {
     p.temperature = temperature;
     lh::Sampler sampler(*model, p, cache);
-    CHECK(sampler.sample(std::vector<float>(only_eos).data(), scratch) ==
-          lh::Sampler::kNothingLeft);
+    CHECK(draw(sampler, only_eos) == lh::Sampler::kNothingLeft);
   }
 }
 
