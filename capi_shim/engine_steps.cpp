@@ -251,11 +251,13 @@ void lh_engine::read_row(const Part& part, lh::LogitPeaks& row) {
 
 // The first row of each part. To read them is most of what sampling takes.
 void lh_engine::read_rows() {
+  int64_t n_logits = 0;
   // Not beside each other: libllama puts rows in order when the first is asked for.
   for (Part& part : parts_) {
-    if (part.i_logits >= 0) part.logits = find_logits(part.i_logits);
+    if (part.i_logits < 0) continue;
+    part.logits = find_logits(part.i_logits);
+    n_logits += model_.n_vocab();
   }
-  const auto n_logits = static_cast<int64_t>(parts_.size()) * model_.n_vocab();
   lh::for_each(parts_.size(), n_logits < kWorthSharing ? 1 : n_threads_,
                [this](size_t i) { read_row(parts_[i], rows_[i]); });
 }

@@ -11,7 +11,6 @@
 namespace lh {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 // Logits whose largest is known.
 constexpr int32_t kBlock = 256;
 

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "llama.h"
 
 namespace lh {
+
+// Of a token that must not be taken.
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The largest logit of each block of a row. All else asks these first and reads only the
 // blocks that matter.

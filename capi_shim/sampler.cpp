@@ -12,7 +12,6 @@ namespace {
 // Logits divided by less could be infinite, and differences of these are no numbers.
 // Nothing but the most likely token is drawn long before.
 constexpr float kLeastTemperature = 1e-6F;
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 void require_number(const char* name, float value, float low, float high) {
   if (std::isfinite(value) && value >= low && value <= high) return;
