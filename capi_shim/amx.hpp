@@ -6,9 +6,14 @@
 // matrices ends the process.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 namespace lh {
+
+// ggml computes so many rows of a batch together then: fewer cost as much, from a block
+// on (docs/decisions/0025).
+constexpr int32_t kAmxRows = 32;
 
 // Whether ggml multiplies by AMX.
 bool has_amx();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "amx.hpp"
 #include "guard.hpp"
 #include "log.hpp"
 
@@ -145,6 +146,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       kv_unified_(params.kv_unified != 0),
       is_recurrent_(has_recurrent_states(model)),
       deterministic_(params.deterministic != 0),
+      has_amx_(lh::has_amx()),
       n_seq_max_(params.n_seq_max),
       n_threads_(llama_n_threads_batch(ctx_.get())),
       n_fillable_(n_fillable(model, ctx_.get(), params)),

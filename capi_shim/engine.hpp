@@ -84,7 +84,7 @@ struct lh_engine {
   bool build_batch(const std::vector<lh::Client*>& clients, bool draft);
   void choose_parts(const std::vector<lh::Client*>& clients);
   void choose_uniform_parts(const std::vector<lh::Client*>& clients);
-  void sort_new();
+  void sort_new(bool prefixes);
   void choose_drafts();
   void level_parts();
   void add_parts();
@@ -115,6 +115,7 @@ struct lh_engine {
   bool kv_unified_;
   bool is_recurrent_;  // some of its layers are, at least
   bool deterministic_;
+  bool has_amx_;
   int32_t n_seq_max_;
   int32_t n_threads_;   // that decode a batch
   int32_t n_fillable_;  // positions that parts may be filled up to; 0: none

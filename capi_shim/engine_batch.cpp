@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine.hpp"
+#include "levels.hpp"
 #include "lookup.hpp"
 
 using lh::Client;
@@ -16,9 +17,6 @@ constexpr int32_t kTile = 64;
 // Tokens left, from which on an answer is worth a copy of its stream's cells. One step
 // with a gap less saves about what it costs to copy as many bytes as the model has.
 constexpr int32_t kWorthMoving = 32;
-
-// Rows without a meaning that cost less than one computation more.
-constexpr int32_t kWorthFilling = 8;
 
 // Tokens that are guessed at most for an answer: with its last one as many rows as ggml
 // takes at a time. Where no more rows than a few are computed together, one more costs
@@ -100,15 +98,17 @@ void lh_engine::choose_uniform_parts(const std::vector<Client*>& clients) {
   if (parts_.empty()) choose(LH_STATE_DECODE, INT32_MAX);
 }
 
-// Prompts without a cell may be anywhere. Those whose answers may last longest come
-// first, and then the longest: so that few gaps arise where others end.
-void lh_engine::sort_new() {
+// Prompts without a cell may be anywhere, prefixes among themselves. Those whose answers
+// may last longest come first, and then the longest: so that few gaps arise where others
+// end.
+void lh_engine::sort_new(bool prefixes) {
   std::vector<Client*> clients;
   std::vector<int32_t> ids;
   for (const Part& part : parts_) {
-    if (positions_.has(part.client->seq_id) || part.client->is_prefix()) continue;
-    clients.push_back(part.client);
-    ids.push_back(part.client->seq_id);
+    Client* client = part.client;
+    if (positions_.has(client->seq_id) || client->is_prefix() != prefixes) continue;
+    clients.push_back(client);
+    ids.push_back(client->seq_id);
   }
   const auto key = [](const Client* client) {
     return std::make_pair(client->max_tokens, client->tokens.size());
@@ -152,8 +152,7 @@ void lh_engine::choose_drafts() {
   }
 }
 
-// Each length of a part is a computation (see choose_parts). Parts a few tokens shorter
-// than others are filled up to their length: docs/decisions/0026.
+// Short parts are filled up to about the same length.
 void lh_engine::level_parts() {
   std::vector<Part*> parts;
   int32_t room = batch_.capacity();
@@ -163,22 +162,14 @@ void lh_engine::level_parts() {
   }
   std::sort(parts.begin(), parts.end(),
             [](const Part* a, const Part* b) { return a->n_tokens < b->n_tokens; });
-  for (auto first = parts.begin(); first != parts.end();) {
-    int32_t length = (*first)->n_tokens;
-    int32_t n_fillers = 0;
-    int32_t furthest = 0;
-    auto end = first;
-    for (; end != parts.end(); ++end) {
-      const int32_t n = (*end)->n_tokens;
-      const int32_t n_all = n_fillers + static_cast<int32_t>(end - first) * (n - length);
-      furthest = std::max(furthest, positions_.get((*end)->client->seq_id));
-      const bool fits = n_all <= std::min(room, kWorthFilling);
-      if (n > length && !(fits && furthest + n <= n_fillable_)) break;
-      n_fillers = n_all;
-      length = n;
-    }
-    room -= n_fillers;
-    for (; first != end; ++first) (*first)->n_fillers = length - (*first)->n_tokens;
+  std::vector<lh::Length> lengths;
+  for (const Part* part : parts) {
+    const int32_t position = positions_.get(part->client->seq_id);
+    lengths.push_back({part->n_tokens, n_fillable_ - position});
+  }
+  const std::vector<int32_t> levels = lh::level(lengths, room, has_amx_);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i]->n_fillers = levels[i] - parts[i]->n_tokens;
   }
 }
 
@@ -258,7 +249,7 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool draft) {
   deterministic_ ? choose_uniform_parts(clients) : choose_parts(clients);
   if (parts_.empty()) return false;
   if (n_fillable_ > 0) {
-    sort_new();
+    for (const bool prefixes : {false, true}) sort_new(prefixes);
     level_parts();
   }
   if (draft && !is_recurrent_ && !deterministic_) choose_drafts();

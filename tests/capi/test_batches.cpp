@@ -103,6 +103,21 @@ TEST_CASE(
   prompts.finish_and_check();
 }
 
+TEST_CASE("new prefixes are sorted, too") {
+  Fixture f(512, 5, false);
+  int64_t id = 0;
+  for (const char* text : {"ab", "abcdefghijkl", "cd", "cdefghijklmn"}) {
+    toy::submit(f.engine, Request(id++, toy::tokens(text), 0));
+  }
+  toy::run(f.engine, 1);
+  CHECK(fake::counts().n_computations == 2);
+  CHECK(f.engine.get(3).state == LH_STATE_HELD);
+  const std::vector<int32_t> prompt = toy::tokens("cdefghijklmnop");
+  toy::submit(f.engine, Request(id, prompt, 5).fork_from(3));
+  toy::run_all(f.engine);
+  CHECK(f.text(id) == fake::answer(prompt, 5));
+}
+
 TEST_CASE("new prompts whose answers may last longer come first") {
   Fixture f(512, 3, false);
   fake::settings().eos_share = 0;
