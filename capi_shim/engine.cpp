@@ -93,6 +93,14 @@ int32_t n_fillable(const lh_model& model, const llama_context* ctx,
   return n_swa > 0 ? std::min(n_swa, n_ctx_seq) : n_ctx_seq;
 }
 
+// Whether copies between streams may be made as states: cells of the same numbers, but
+// elsewhere if a window of attention has moved on. Not through the memory of the host
+// where they are a GPU's, nor where a sequence has a single state.
+bool copies_states(const lh_model& model, const lh_engine_params& p) {
+  return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model) &&
+         !(p.offload_kqv != 0 && llama_supports_gpu_offload());
+}
+
 }  // namespace
 
 // ---- life -------------------------------------------------------------------------
@@ -150,6 +158,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       n_seq_max_(params.n_seq_max),
       n_threads_(llama_n_threads_batch(ctx_.get())),
       n_fillable_(n_fillable(model, ctx_.get(), params)),
+      copies_states_(copies_states(model, params)),
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
       batch_(static_cast<int32_t>(
@@ -296,8 +305,7 @@ int32_t lh_engine::acquire_sequence(bool is_prefix) {
 
 void lh_engine::fork(Client& child, Client& prefix) {
   if (positions_.get(prefix.seq_id) == 0) return;  // its state was lost
-  // The whole sequence: libllama asserts on a partial copy between streams.
-  llama_memory_seq_cp(llama_get_memory(ctx_.get()), prefix.seq_id, child.seq_id, -1, -1);
+  copy_cells(prefix.seq_id, child.seq_id);
   child.n_reused = static_cast<int32_t>(prefix.tokens.size());
   positions_.set(child.seq_id, child.n_reused);
   stats_.n_reused += child.n_reused;
@@ -306,8 +314,24 @@ void lh_engine::fork(Client& child, Client& prefix) {
   } else {
     child.n_own_cells = child.n_reused;
     n_cells_used_ += child.n_reused;
-    copies_pending_ = true;
   }
+}
+
+// Of the whole sequence: libllama asserts on a partial copy between streams. Between
+// these it copies all that a stream has room for, with the next decode.
+void lh_engine::copy_cells(int32_t from, int32_t to) {
+  if (copy_state(from, to)) return;
+  llama_memory_seq_cp(llama_get_memory(ctx_.get()), from, to, -1, -1);
+  copies_pending_ = !kv_unified_;
+}
+
+// A stream that is mostly empty is copied faster as a state, at once, unless it may be
+// what another copy has yet to be made of: docs/decisions/0029. False: it was not.
+bool lh_engine::copy_state(int32_t from, int32_t to) {
+  const auto n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx_.get()));
+  const bool is_mostly_empty = 2 * positions_.get(from) <= n_ctx_seq;
+  if (!copies_states_ || copies_pending_ || !is_mostly_empty) return false;
+  return save(from, state_) && restore(state_, to);
 }
 
 void lh_engine::give_back(Client& client) {
@@ -338,30 +362,30 @@ void lh_engine::pause(int64_t id) {
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
   const int32_t position = positions_.get(client.seq_id);
   // Cells that a copy between streams has yet to fill cannot be read: compute them again.
-  if (position > 0 && !copies_pending_) save(client);
-  client.n_saved = client.saved.empty() ? 0 : position;
+  const bool is_saved =
+      position > 0 && !copies_pending_ && save(client.seq_id, client.saved);
+  client.n_saved = is_saved ? position : 0;
   give_back(client);
   client.state = LH_STATE_PAUSED;
   ++stats_.n_pauses;
 }
 
-// Saves nothing where that fails, for want of memory perhaps: all is computed again then.
-void lh_engine::save(Client& client) {
+// False where that fails, for want of memory perhaps.
+bool lh_engine::save(int32_t seq_id, std::vector<uint8_t>& state) {
   try {
-    client.saved.resize(llama_state_seq_get_size(ctx_.get(), client.seq_id));
-    const size_t n = llama_state_seq_get_data(ctx_.get(), client.saved.data(),
-                                              client.saved.size(), client.seq_id);
-    client.saved.resize(n);
+    state.resize(llama_state_seq_get_size(ctx_.get(), seq_id));
+    state.resize(
+        llama_state_seq_get_data(ctx_.get(), state.data(), state.size(), seq_id));
   } catch (...) {
-    client.saved = {};
+    state = {};
   }
+  return !state.empty();
 }
 
 // Whether the saved cells are back.
-bool lh_engine::restore(const Client& client) {
+bool lh_engine::restore(const std::vector<uint8_t>& state, int32_t seq_id) {
   try {
-    return llama_state_seq_set_data(ctx_.get(), client.saved.data(), client.saved.size(),
-                                    client.seq_id) > 0;
+    return llama_state_seq_set_data(ctx_.get(), state.data(), state.size(), seq_id) > 0;
   } catch (...) {
     return false;
   }
@@ -373,8 +397,10 @@ void lh_engine::resume(int64_t id) {
   lh::require(client.state == LH_STATE_PAUSED,
               "request " + std::to_string(id) + " is not paused");
   client.seq_id = acquire_sequence(client.is_prefix());
+  // What a copy between streams has yet to read may be there: compute it all again.
+  if (copies_pending_) client.n_saved = 0;
   if (client.n_saved > 0) {
-    if (!restore(client)) {
+    if (!restore(client.saved, client.seq_id)) {
       give_back(client);
       throw Error(LH_NO_SPACE, "no room for the " + std::to_string(client.n_saved) +
                                    " KV cells of request " + std::to_string(id));

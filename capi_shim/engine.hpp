@@ -73,10 +73,12 @@ struct lh_engine {
   int32_t n_pending(const lh::Client& client) const;
   int32_t acquire_sequence(bool is_prefix);
   void fork(lh::Client& child, lh::Client& prefix);
+  void copy_cells(int32_t from, int32_t to);
+  bool copy_state(int32_t from, int32_t to);
   void give_back(lh::Client& client);
   void uncount_cells(lh::Client& client);
-  void save(lh::Client& client);
-  bool restore(const lh::Client& client);
+  bool save(int32_t seq_id, std::vector<uint8_t>& state);
+  bool restore(const std::vector<uint8_t>& state, int32_t seq_id);
   void finish(lh::Client& client, lh_finish reason, const char* message);
 
   void close_gaps(const std::vector<lh::Client*>& clients);
@@ -119,6 +121,7 @@ struct lh_engine {
   int32_t n_seq_max_;
   int32_t n_threads_;   // that decode a batch
   int32_t n_fillable_;  // positions that parts may be filled up to; 0: none
+  bool copies_states_;  // between streams, rather than whole streams
 
   std::mutex mutex_;
   lh::Positions positions_;
@@ -130,6 +133,7 @@ struct lh_engine {
   int32_t n_cells_used_ = 0;
   int64_t n_submitted_ = 0;
   bool copies_pending_ = false;  // a copy between streams runs with the next decode
+  std::vector<uint8_t> state_;   // the latest that was copied
   lh::SamplerCache sampler_cache_;
   std::vector<lh::LogitPeaks> rows_;  // of logits, one for each part
   std::vector<llama_token_data> candidates_;

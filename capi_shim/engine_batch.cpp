@@ -47,7 +47,7 @@ void lh_engine::close_gaps(const std::vector<Client*>& clients) {
 bool lh_engine::move_to_gap(Client& client) {
   const int32_t seq_id = pool_.acquire();
   try {
-    llama_memory_seq_cp(llama_get_memory(ctx_.get()), client.seq_id, seq_id, -1, -1);
+    copy_cells(client.seq_id, seq_id);
   } catch (...) {
     pool_.release(seq_id);
     return false;
@@ -55,7 +55,6 @@ bool lh_engine::move_to_gap(Client& client) {
   positions_.set(seq_id, positions_.get(client.seq_id));
   pool_.release(client.seq_id);
   client.seq_id = seq_id;
-  copies_pending_ = true;
   return true;
 }
 

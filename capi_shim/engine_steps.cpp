@@ -133,7 +133,6 @@ void lh_engine::lose_states() {
     client.verified = false;
     if (client.is_active()) client.state = LH_STATE_PREFILL;
   }
-  copies_pending_ = false;
   ++stats_.n_lost;
 }
 

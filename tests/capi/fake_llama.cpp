@@ -29,10 +29,16 @@ struct Model {
   int unused = 0;
 };
 
+// What is computed, without kv_unified: a stream for each sequence, as long as anything
+// was written to it. `cells` only say what of it counts.
+using Stream = std::vector<int32_t>;
+
 struct Context {
   llama_context_params params{};
   std::vector<Cell> cells;
-  std::map<int32_t, std::vector<float>> logits;  // by index in the batch
+  std::map<int32_t, Stream> streams;
+  std::vector<std::pair<int32_t, int32_t>> copies;  // of streams, with the next decode
+  std::map<int32_t, std::vector<float>> logits;     // by index in the batch
   int64_t n_decodes = 0;
 };
 
@@ -62,6 +68,27 @@ std::vector<int32_t> tokens_of(const Context& ctx, int32_t seq_id) {
     tokens.push_back(token);
   }
   return tokens;
+}
+
+void write(Context& ctx, int32_t seq_id, int32_t position, int32_t token) {
+  Stream& stream = ctx.streams[seq_id];
+  const auto i = static_cast<size_t>(position);
+  if (stream.size() <= i) stream.resize(i + 1, -1);
+  stream[i] = token;
+}
+
+// The first n tokens that attention sees.
+std::vector<int32_t> seen(const Context& ctx, int32_t seq_id, size_t n) {
+  std::vector<int32_t> tokens = tokens_of(ctx, seq_id);
+  if (!ctx.params.kv_unified) tokens = ctx.streams.at(seq_id);
+  violation(tokens.size() < n);
+  tokens.resize(n);
+  return tokens;
+}
+
+void copy_streams(Context& ctx) {
+  for (const auto& [from, to] : ctx.copies) ctx.streams[to] = ctx.streams[from];
+  ctx.copies.clear();
 }
 
 uint64_t hash_of(const std::vector<int32_t>& tokens) {
@@ -140,7 +167,9 @@ Fault next_fault(Context& ctx, const llama_batch& batch) {
 
 void add_cells(Context& ctx, const llama_batch& batch, int32_t n) {
   for (int32_t i = 0; i < n; ++i) {
-    ctx.cells.push_back({batch.pos[i], batch.token[i], {batch.seq_id[i][0]}});
+    const int32_t seq_id = batch.seq_id[i][0];
+    ctx.cells.push_back({batch.pos[i], batch.token[i], {seq_id}});
+    write(ctx, seq_id, batch.pos[i], batch.token[i]);
   }
 }
 
@@ -175,6 +204,7 @@ int32_t decode(Context& ctx, const llama_batch& batch) {
   violation(batch.n_tokens > static_cast<int32_t>(ctx.params.n_batch));
   ctx.logits.clear();
   if (batch.n_tokens <= 0 || !is_valid(ctx, batch)) return -1;
+  copy_streams(ctx);
   const Fault fault = next_fault(ctx, batch);
   if (fault == Fault::kNoSlot || !has_room(ctx, batch)) return 1;
   if (fault == Fault::kInvalid) return -1;
@@ -192,9 +222,8 @@ int32_t decode(Context& ctx, const llama_batch& batch) {
     if (!batch.logits[i]) continue;
     ++n_outputs;
     if (fault == Fault::kNull) continue;
-    auto tokens = tokens_of(ctx, batch.seq_id[i][0]);
-    tokens.resize(static_cast<size_t>(batch.pos[i]) + 1);  // what follows is not seen
-    auto& row = ctx.logits[i] = logits_for(tokens);
+    const auto n_seen = static_cast<size_t>(batch.pos[i]) + 1;
+    auto& row = ctx.logits[i] = logits_for(seen(ctx, batch.seq_id[i][0], n_seen));
     if (fault == Fault::kNan) std::fill(row.begin(), row.end(), std::nanf(""));
   }
   violation(n_outputs > static_cast<int32_t>(ctx.params.n_outputs_max));
@@ -408,6 +437,7 @@ void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id 
     }
   }
   ctx.cells.insert(ctx.cells.end(), copies.begin(), copies.end());
+  if (!ctx.params.kv_unified) ctx.copies.emplace_back(from, to);
 }
 
 void llama_memory_clear(llama_memory_t memory, bool) { of(memory).cells.clear(); }
@@ -421,7 +451,8 @@ size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
 }
 size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* data, size_t size,
                                 llama_seq_id seq_id) {
-  const std::vector<int32_t> tokens = fake::tokens_of(of(ctx), seq_id);
+  const size_t n = fake::tokens_of(of(ctx), seq_id).size();
+  const std::vector<int32_t> tokens = fake::seen(of(ctx), seq_id, n);
   if (fake::settings().fail_state || size < tokens.size() * sizeof(int32_t)) return 0;
   std::memcpy(data, tokens.data(), tokens.size() * sizeof(int32_t));
   return tokens.size() * sizeof(int32_t);
@@ -434,6 +465,7 @@ size_t llama_state_seq_set_data(llama_context* ctx, const uint8_t* data, size_t 
     int32_t token = 0;
     std::memcpy(&token, data + i * sizeof(int32_t), sizeof(int32_t));
     of(ctx).cells.push_back({static_cast<int32_t>(i), token, {seq_id}});
+    fake::write(of(ctx), seq_id, static_cast<int32_t>(i), token);
   }
   return size;
 }

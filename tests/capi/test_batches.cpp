@@ -238,7 +238,7 @@ TEST_CASE("an answer that cannot be copied stays where it is") {
   }
   toy::run(f.engine, 2);
   f.engine.release(0);
-  fake::settings().fail_copy = true;
+  fake::settings().fail_copy = fake::settings().fail_state = true;
   toy::run_all(f.engine);
   CHECK(f.text(2) == fake::answer(kHello, 60));
   CHECK(f.engine.info().n_seq_used == 0);

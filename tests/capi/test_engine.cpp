@@ -10,6 +10,26 @@
 
 using toy::Request;
 
+namespace {
+
+// For sequences of 32 cells: one that is more than half full is copied with the next
+// decode, another one as a state, at once.
+const std::vector<int32_t> kFull = toy::tokens("the whole codebook");
+const std::vector<int32_t> kShort = toy::tokens("cut");
+
+std::vector<int32_t> operator+(std::vector<int32_t> a, const std::string& b) {
+  const auto tokens = toy::tokens(b);
+  a.insert(a.end(), tokens.begin(), tokens.end());
+  return a;
+}
+
+void hold(lh_engine& engine, int64_t id, const std::vector<int32_t>& prefix) {
+  toy::submit(engine, Request(id, prefix, 0));
+  toy::run(engine);
+}
+
+}  // namespace
+
 TEST_CASE("clients decode together and each gets what it gets alone") {
   Fixture f;
   for (int64_t id = 0; id < 4; ++id) {
@@ -126,17 +146,61 @@ TEST_CASE("pause saves the cells and resume brings them back") {
   }
 }
 
+TEST_CASE("a sequence that is mostly empty is copied at once, unless that fails") {
+  for (const bool fail_state : {false, true}) {
+    Fixture f(128, 4, false);
+    fake::settings().eos_share = 0;
+    fake::settings().fail_state = fail_state;
+    hold(f.engine, 100, kShort);
+    toy::submit(f.engine, Request(1, kShort + "!", 12).fork_from(100));
+    f.engine.pause(1);
+    CHECK(f.engine.get(1).n_cells == (fail_state ? 0 : 3));
+    f.engine.release(100);
+    f.engine.resume(1);
+    toy::run_all(f.engine);
+    CHECK(f.text(1) == fake::answer(kShort + "!", 12));
+  }
+}
+
 TEST_CASE("a client paused before a copy between streams ran loses nothing") {
-  Fixture f(512, 4, false);
+  Fixture f(128, 4, false);
   fake::settings().eos_share = 0;
-  toy::submit(f.engine, Request(100, toy::tokens("prefix"), 0));
-  toy::run(f.engine);
-  toy::submit(f.engine, Request(1, toy::tokens("prefix!"), 5).fork_from(100));
+  hold(f.engine, 100, kFull);
+  toy::submit(f.engine, Request(1, kFull + "!", 12).fork_from(100));
   f.engine.pause(1);
+  CHECK(f.engine.get(1).n_cells == 0);
   f.engine.release(100);
   f.engine.resume(1);
   toy::run_all(f.engine);
-  CHECK(f.text(1) == fake::answer(toy::tokens("prefix!"), 5));
+  CHECK(f.text(1) == fake::answer(kFull + "!", 12));
+}
+
+TEST_CASE("what comes back does not go where a copy has yet to be made from") {
+  Fixture f(64, 2, false);
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(2, kHello, 12));
+  toy::run(f.engine, 3);
+  f.engine.pause(2);
+  hold(f.engine, 100, kFull);
+  toy::submit(f.engine, Request(1, kFull + "!", 12).fork_from(100));
+  f.engine.release(100);
+  f.engine.resume(2);  // to the sequence of the prefix
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kFull + "!", 12));
+  CHECK(f.text(2) == fake::answer(kHello, 12));
+}
+
+TEST_CASE("a state is not copied to where another copy has yet to be made from") {
+  Fixture f(96, 3, false);
+  fake::settings().eos_share = 0;
+  hold(f.engine, 100, kFull);
+  hold(f.engine, 101, kShort);
+  toy::submit(f.engine, Request(1, kFull + "!", 12).fork_from(100));
+  f.engine.release(100);
+  toy::submit(f.engine, Request(2, kShort + "?", 12).fork_from(101));
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kFull + "!", 12));
+  CHECK(f.text(2) == fake::answer(kShort + "?", 12));
 }
 
 TEST_CASE("resume without room says so and changes nothing") {
