@@ -128,7 +128,7 @@ bench-quick: setup $(SMOLLM2) ## the benchmark at a tiny size, without peers to 
 	  --output benchmarks/results/quick.json
 	$(PYTHON_VENV) benchmarks/report.py --print benchmarks/results/quick.json
 
-# SUMMARY=benchmarks/summary-amx.json is docs/performance-amx.md's.
+# SUMMARY=benchmarks/summary-avx512.json is docs/performance-avx512.md's.
 SUMMARY ?= benchmarks/summary.json
 bench-report: $(PACKAGE) ## figures of SESSION into README.md, docs/performance.md and the plot
 	$(PYTHON_VENV) -m pip --disable-pip-version-check install -q -r benchmarks/requirements.txt

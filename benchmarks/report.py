@@ -21,7 +21,7 @@ PLOT = ROOT / "docs/images/performance.png"  # of that one
 DOCUMENTS = {
     ROOT / "README.md": SUMMARY,
     ROOT / "docs/performance.md": SUMMARY,
-    ROOT / "docs/performance-amx.md": ROOT / "benchmarks/summary-amx.json",
+    ROOT / "docs/performance-avx512.md": ROOT / "benchmarks/summary-avx512.json",
 }
 ORDER = ("distinct", "annotate", "tree", "mixed", "samples", "long")
 TITLES = {"SmolLM2": "SmolLM2-135M, Q4_1", "gemma": "gemma-3-270m, Q4_K_M"}

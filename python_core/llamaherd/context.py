@@ -74,9 +74,9 @@ class Context:
         offload_kqv: Keep the KV cache on the GPU, if there is one.
         swa_full: Keep all cells of layers with sliding-window attention.
         deterministic: Make every answer bit for bit independent of what runs beside it,
-            of the order and of `n_seq_max`. Long prompts then take up to half as long
-            again; see docs/decisions/0012. For the processor: warns where libllama can
-            use a GPU.
+            of the order and of `n_seq_max`. Calls then take 1.1 to 1.5 times as long,
+            with AMX up to 2.6 times; see docs/decisions/0012. For the processor: warns
+            where libllama can use a GPU.
 
     Raises:
         TypeError: An argument has the wrong type.
