@@ -164,7 +164,7 @@ void lh_engine::level_parts() {
   std::vector<lh::Length> lengths;
   for (const Part* part : parts) {
     const int32_t position = positions_.get(part->client->seq_id);
-    lengths.push_back({part->n_tokens, n_fillable_ - position});
+    lengths.push_back({part->n_tokens, position, n_fillable_ - position});
   }
   const std::vector<int32_t> levels = lh::level(lengths, room, has_amx_);
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -6,9 +6,11 @@
 
 namespace lh {
 
-// A part of a batch: its tokens, and to how many it may be filled up.
+// A part of a batch: its tokens, the position of the first, which is how many cells each
+// of them sees, and to how many tokens it may be filled up.
 struct Length {
   int32_t n_tokens;
+  int32_t position;
   int32_t limit;
 };
 

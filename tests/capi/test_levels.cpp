@@ -11,7 +11,7 @@ using Lengths = std::vector<int32_t>;
 Lengths level(const Lengths& lengths, bool amx, int32_t limit = 256,
               int32_t room = kRoom) {
   std::vector<lh::Length> parts;
-  for (const int32_t n : lengths) parts.push_back({n, limit});
+  for (const int32_t n : lengths) parts.push_back({n, 0, limit});
   return lh::level(parts, room, amx);
 }
 
@@ -36,6 +36,15 @@ TEST_CASE("with AMX parts are filled up to whole blocks of rows") {
   filled.insert(filled.end(), 8, 10);
   CHECK(level(lengths, true) == filled);
   CHECK(level(lengths, false) == lengths);
+}
+
+TEST_CASE("a filler costs more the more cells it sees") {
+  for (const bool amx : {false, true}) {
+    CHECK(lh::level({{1, 60, 256}, {1, 60, 256}, {3, 0, 256}}, kRoom, amx) ==
+          Lengths{3, 3, 3});
+    CHECK(lh::level({{1, 900, 9999}, {1, 900, 9999}, {3, 0, 256}}, kRoom, amx) ==
+          Lengths{1, 1, 3});
+  }
 }
 
 TEST_CASE("nothing is filled up beyond its limit, nor with more than there is room for") {
