@@ -296,7 +296,8 @@ void llama_backend_free(void) {}
 
 // ---- model and vocabulary -------------------------------------------------------------
 
-// No processor to look for AMX on: valgrind would not know its instructions.
+// No processor to look for AMX on, no GPU: valgrind would not know their instructions.
+bool llama_supports_gpu_offload() { return false; }
 ggml_backend_dev_t ggml_backend_dev_by_type(enum ggml_backend_dev_type) {
   return nullptr;
 }
