@@ -128,11 +128,12 @@ bench-quick: setup $(SMOLLM2) ## the benchmark at a tiny size, without peers to 
 	  --output benchmarks/results/quick.json
 	$(PYTHON_VENV) benchmarks/report.py --print benchmarks/results/quick.json
 
+# SESSION may name several, of which later ones replace what earlier ones have.
 # SUMMARY=benchmarks/summary-avx512.json is docs/performance-avx512.md's.
 SUMMARY ?= benchmarks/summary.json
 bench-report: $(PACKAGE) ## figures of SESSION into README.md, docs/performance.md and the plot
 	$(PYTHON_VENV) -m pip --disable-pip-version-check install -q -r benchmarks/requirements.txt
-	$(PYTHON_VENV) benchmarks/summary.py benchmarks/results/$(SESSION).jsonl \
+	$(PYTHON_VENV) benchmarks/summary.py $(SESSION:%=benchmarks/results/%.jsonl) \
 	  --output $(SUMMARY)
 	$(PYTHON_VENV) benchmarks/report.py --plot
 

@@ -83,22 +83,12 @@ uint32_t aligned_ubatch(const lh_engine_params& p) {
   return n;
 }
 
-// Fillers are removed again. A recurrent state cannot be cut, and a window of attention
-// may have lost what lies before it to them.
-int32_t n_fillable(const lh_model& model, const llama_context* ctx,
-                   const lh_engine_params& p) {
-  if (p.kv_unified != 0 || p.deterministic != 0 || has_recurrent_states(model)) return 0;
+// Fillers are removed again; a window of attention may have lost what lies before it to
+// them.
+int32_t n_fillable(const lh_model& model, const llama_context* ctx) {
   const auto n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx));
   const int32_t n_swa = llama_model_n_swa(model.get());
   return n_swa > 0 ? std::min(n_swa, n_ctx_seq) : n_ctx_seq;
-}
-
-// Whether copies between streams may be made as states: cells of the same numbers, but
-// elsewhere if a window of attention has moved on. Not through the memory of the host
-// where they are a GPU's, nor where a sequence has a single state.
-bool copies_states(const lh_model& model, const lh_engine_params& p) {
-  return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model) &&
-         !(p.offload_kqv != 0 && llama_supports_gpu_offload());
 }
 
 }  // namespace
@@ -157,8 +147,11 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       has_amx_(lh::has_amx()),
       n_seq_max_(params.n_seq_max),
       n_threads_(llama_n_threads_batch(ctx_.get())),
-      n_fillable_(n_fillable(model, ctx_.get(), params)),
-      copies_states_(copies_states(model, params)),
+      n_fillable_(n_fillable(model, ctx_.get())),
+      loose_streams_(!kv_unified_ && !deterministic_ && !is_recurrent_),
+      // Cells of a GPU would travel through the host.
+      copies_states_(loose_streams_ &&
+                     !(params.offload_kqv != 0 && llama_supports_gpu_offload())),
       positions_(llama_get_memory(ctx_.get()), params.n_seq_max),
       pool_(positions_, params.n_seq_max),
       batch_(static_cast<int32_t>(
@@ -325,13 +318,12 @@ void lh_engine::copy_cells(int32_t from, int32_t to) {
   copies_pending_ = !kv_unified_;
 }
 
-// A stream that is mostly empty is copied faster as a state, at once, unless it may be
-// what another copy has yet to be made of: docs/decisions/0029. False: it was not.
+// A stream that is mostly empty is copied faster as a state, at once:
+// docs/decisions/0029. False: it was not.
 bool lh_engine::copy_state(int32_t from, int32_t to) {
   const auto n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx_.get()));
   const bool is_mostly_empty = 2 * positions_.get(from) <= n_ctx_seq;
-  if (!copies_states_ || copies_pending_ || !is_mostly_empty) return false;
-  return save(from, state_) && restore(state_, to);
+  return copies_states_ && is_mostly_empty && save(from, state_) && restore(state_, to);
 }
 
 void lh_engine::give_back(Client& client) {
@@ -361,17 +353,17 @@ void lh_engine::pause(int64_t id) {
   Client& client = find(id);
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
   const int32_t position = positions_.get(client.seq_id);
-  // Cells that a copy between streams has yet to fill cannot be read: compute them again.
-  const bool is_saved =
-      position > 0 && !copies_pending_ && save(client.seq_id, client.saved);
-  client.n_saved = is_saved ? position : 0;
+  const bool is_saved = position > 0 && save(client.seq_id, client.saved);
+  client.n_saved = is_saved ? position : 0;  // 0: all is computed again
   give_back(client);
   client.state = LH_STATE_PAUSED;
   ++stats_.n_pauses;
 }
 
-// False where that fails, for want of memory perhaps.
+// False where that fails, for want of memory perhaps, and while copies between streams
+// have yet to be made: cells may be missing, and others not be written to.
 bool lh_engine::save(int32_t seq_id, std::vector<uint8_t>& state) {
+  if (copies_pending_) return false;
   try {
     state.resize(llama_state_seq_get_size(ctx_.get(), seq_id));
     state.resize(

@@ -120,7 +120,11 @@ struct lh_engine {
   bool has_amx_;
   int32_t n_seq_max_;
   int32_t n_threads_;   // that decode a batch
-  int32_t n_fillable_;  // positions that parts may be filled up to; 0: none
+  int32_t n_fillable_;  // positions that parts may be filled up to
+  // Whether sequences have streams of their own that may be filled up, moved and copied
+  // in part: no pool, no recurrent states, which cannot be cut, no shapes that must be
+  // kept.
+  bool loose_streams_;
   bool copies_states_;  // between streams, rather than whole streams
 
   std::mutex mutex_;

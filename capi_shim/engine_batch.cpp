@@ -29,7 +29,7 @@ constexpr int32_t kFewRows = 16;
 // A gap between the ids of streams splits a batch (see SequencePool). Where a client has
 // ended and none took its place, the last of those that answer does.
 void lh_engine::close_gaps(const std::vector<Client*>& clients) {
-  if (kv_unified_ || deterministic_ || is_recurrent_) return;
+  if (!loose_streams_) return;
   std::vector<Client*> movable;
   for (Client* client : clients) {
     const bool goes_on = client->max_tokens - client->n_generated() >= kWorthMoving;
@@ -247,7 +247,7 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool draft) {
   batch_.clear();
   deterministic_ ? choose_uniform_parts(clients) : choose_parts(clients);
   if (parts_.empty()) return false;
-  if (n_fillable_ > 0) {
+  if (loose_streams_) {
     for (const bool prefixes : {false, true}) sort_new(prefixes);
     level_parts();
   }

@@ -78,9 +78,9 @@ void write(Context& ctx, int32_t seq_id, int32_t position, int32_t token) {
 }
 
 // The first n tokens that attention sees.
-std::vector<int32_t> seen(const Context& ctx, int32_t seq_id, size_t n) {
+std::vector<int32_t> seen(Context& ctx, int32_t seq_id, size_t n) {
   std::vector<int32_t> tokens = tokens_of(ctx, seq_id);
-  if (!ctx.params.kv_unified) tokens = ctx.streams.at(seq_id);
+  if (!ctx.params.kv_unified) tokens = ctx.streams[seq_id];
   violation(tokens.size() < n);
   tokens.resize(n);
   return tokens;
