@@ -61,9 +61,10 @@ def test_ctrl_c_returns_what_is_done(smollm2_path: Path) -> None:
 @pytest.mark.model
 def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) -> None:
     command = rscript.command("journal.R", smollm2_path, tmp_path / "run.sqlite")
+    # Without a terminal cli draws every three seconds, and may only see the end.
     process = subprocess.Popen(
         command,
-        env=rscript.environment(),
+        env=rscript.environment(CLI_TICK_TIME="50"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
