@@ -298,7 +298,7 @@ int32_t lh_engine::acquire_sequence(bool is_prefix) {
 
 void lh_engine::fork(Client& child, Client& prefix) {
   if (positions_.get(prefix.seq_id) == 0) return;  // its state was lost
-  copy_cells(prefix.seq_id, child.seq_id);
+  copy_cells(prefix, child.seq_id);
   child.n_reused = static_cast<int32_t>(prefix.tokens.size());
   positions_.set(child.seq_id, child.n_reused);
   stats_.n_reused += child.n_reused;
@@ -312,18 +312,25 @@ void lh_engine::fork(Client& child, Client& prefix) {
 
 // Of the whole sequence: libllama asserts on a partial copy between streams. Between
 // these it copies all that a stream has room for, with the next decode.
-void lh_engine::copy_cells(int32_t from, int32_t to) {
+void lh_engine::copy_cells(const Client& from, int32_t to) {
   if (copy_state(from, to)) return;
-  llama_memory_seq_cp(llama_get_memory(ctx_.get()), from, to, -1, -1);
+  llama_memory_seq_cp(llama_get_memory(ctx_.get()), from.seq_id, to, -1, -1);
   copies_pending_ = !kv_unified_;
+  state_of_ = nullptr;
 }
 
-// A stream that is mostly empty is copied faster as a state, at once:
-// docs/decisions/0029. False: it was not.
-bool lh_engine::copy_state(int32_t from, int32_t to) {
-  const auto n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx_.get()));
-  const bool is_mostly_empty = 2 * positions_.get(from) <= n_ctx_seq;
-  return copies_states_ && is_mostly_empty && save(from, state_) && restore(state_, to);
+// Cells that do not nearly fill their stream are copied faster as a state, at once, and
+// read but once for all copies until the next decode: docs/decisions/0029. False: they
+// were not.
+bool lh_engine::copy_state(const Client& from, int32_t to) {
+  const auto n_ctx_seq = static_cast<int64_t>(llama_n_ctx_seq(ctx_.get()));
+  if (!copies_states_ || 3 * positions_.get(from.seq_id) > 2 * n_ctx_seq) return false;
+  if (state_of_ != &from) {
+    state_of_ = nullptr;
+    if (!save(from.seq_id, state_)) return false;
+    state_of_ = &from;
+  }
+  return restore(state_, to);
 }
 
 void lh_engine::give_back(Client& client) {

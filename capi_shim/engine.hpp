@@ -73,8 +73,8 @@ struct lh_engine {
   int32_t n_pending(const lh::Client& client) const;
   int32_t acquire_sequence(bool is_prefix);
   void fork(lh::Client& child, lh::Client& prefix);
-  void copy_cells(int32_t from, int32_t to);
-  bool copy_state(int32_t from, int32_t to);
+  void copy_cells(const lh::Client& from, int32_t to);
+  bool copy_state(const lh::Client& from, int32_t to);
   void give_back(lh::Client& client);
   void uncount_cells(lh::Client& client);
   bool save(int32_t seq_id, std::vector<uint8_t>& state);
@@ -138,6 +138,7 @@ struct lh_engine {
   int64_t n_submitted_ = 0;
   bool copies_pending_ = false;  // a copy between streams runs with the next decode
   std::vector<uint8_t> state_;   // the latest that was copied
+  const lh::Client* state_of_ = nullptr;  // whose it is, until the next decode
   lh::SamplerCache sampler_cache_;
   std::vector<lh::LogitPeaks> rows_;  // of logits, one for each part
   std::vector<llama_token_data> candidates_;

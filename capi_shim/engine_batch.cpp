@@ -47,7 +47,7 @@ void lh_engine::close_gaps(const std::vector<Client*>& clients) {
 bool lh_engine::move_to_gap(Client& client) {
   const int32_t seq_id = pool_.acquire();
   try {
-    copy_cells(client.seq_id, seq_id);
+    copy_cells(client, seq_id);
   } catch (...) {
     pool_.release(seq_id);
     return false;

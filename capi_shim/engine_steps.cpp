@@ -84,6 +84,7 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   const lh::LogMark mark;
   int32_t code = kThrew;
   std::string reason;
+  state_of_ = nullptr;
   try {
     code = llama_decode(ctx_.get(), batch_.get());
   } catch (const std::exception& e) {

@@ -260,6 +260,7 @@ void reset() {
   counts().n_decodes = 0;
   counts().n_tokens = 0;
   counts().n_computations = 0;
+  counts().n_states = 0;
   counts().n_violations = 0;
 }
 
@@ -452,6 +453,7 @@ size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
 }
 size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* data, size_t size,
                                 llama_seq_id seq_id) {
+  ++fake::counts().n_states;
   const size_t n = fake::tokens_of(of(ctx), seq_id).size();
   const std::vector<int32_t> tokens = fake::seen(of(ctx), seq_id, n);
   if (fake::settings().fail_state || size < tokens.size() * sizeof(int32_t)) return 0;

@@ -49,6 +49,7 @@ struct Counts {
   std::atomic<int64_t> n_decodes{0};
   std::atomic<int64_t> n_tokens{0};        // decoded; failed batches not counted
   std::atomic<int64_t> n_computations{0};  // that libllama cuts batches of streams into
+  std::atomic<int64_t> n_states{0};        // of sequences that were read
   std::atomic<int64_t> n_violations{0};    // calls that libllama would have asserted on
 };
 Counts& counts();

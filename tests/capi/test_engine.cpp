@@ -12,9 +12,9 @@ using toy::Request;
 
 namespace {
 
-// For sequences of 32 cells: one that is more than half full is copied with the next
-// decode, another one as a state, at once.
-const std::vector<int32_t> kFull = toy::tokens("the whole codebook");
+// For sequences of 32 cells: one that is nearly full is copied with the next decode,
+// another one as a state, at once.
+const std::vector<int32_t> kFull = toy::tokens("all of a whole codebook");
 const std::vector<int32_t> kShort = toy::tokens("cut");
 
 std::vector<int32_t> operator+(std::vector<int32_t> a, const std::string& b) {
@@ -162,17 +162,44 @@ TEST_CASE("a sequence that is mostly empty is copied at once, unless that fails"
   }
 }
 
+TEST_CASE("copies of a prefix read it once, and anew when it is another one's turn") {
+  Fixture f(160, 5, false);
+  fake::settings().eos_share = 0;
+  const auto other = toy::tokens("one");
+  hold(f.engine, 100, kShort);
+  hold(f.engine, 101, other);
+  const auto fork = [&](int64_t id, const std::vector<int32_t>& prefix, int64_t of) {
+    const int64_t n_states = fake::counts().n_states;
+    toy::submit(f.engine, Request(id, prefix + "!", 12).fork_from(of));
+    return fake::counts().n_states - n_states;
+  };
+  CHECK(fork(1, kShort, 100) == 1);
+  CHECK(fork(2, kShort, 100) == 0);
+  CHECK(fork(3, other, 101) == 1);
+  toy::run_all(f.engine);
+  for (const int64_t id : {1, 2}) CHECK(f.text(id) == fake::answer(kShort + "!", 12));
+  CHECK(f.text(3) == fake::answer(other + "!", 12));
+  // Another prefix, where the first one was.
+  for (const int64_t id : {1, 2, 3}) f.engine.release(id);
+  CHECK(fork(1, kShort, 100) == 1);
+  f.engine.release(100);
+  hold(f.engine, 100, toy::tokens("cat"));
+  CHECK(fork(2, toy::tokens("cat"), 100) == 1);
+  toy::run_all(f.engine);
+  CHECK(f.text(2) == fake::answer(toy::tokens("cat!"), 12));
+}
+
 TEST_CASE("a client paused before a copy between streams ran loses nothing") {
   Fixture f(128, 4, false);
   fake::settings().eos_share = 0;
   hold(f.engine, 100, kFull);
-  toy::submit(f.engine, Request(1, kFull + "!", 12).fork_from(100));
+  toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
   f.engine.pause(1);
   CHECK(f.engine.get(1).n_cells == 0);
   f.engine.release(100);
   f.engine.resume(1);
   toy::run_all(f.engine);
-  CHECK(f.text(1) == fake::answer(kFull + "!", 12));
+  CHECK(f.text(1) == fake::answer(kFull + "!", 8));
 }
 
 TEST_CASE("what comes back does not go where a copy has yet to be made from") {
@@ -182,11 +209,11 @@ TEST_CASE("what comes back does not go where a copy has yet to be made from") {
   toy::run(f.engine, 3);
   f.engine.pause(2);
   hold(f.engine, 100, kFull);
-  toy::submit(f.engine, Request(1, kFull + "!", 12).fork_from(100));
+  toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
   f.engine.release(100);
   f.engine.resume(2);  // to the sequence of the prefix
   toy::run_all(f.engine);
-  CHECK(f.text(1) == fake::answer(kFull + "!", 12));
+  CHECK(f.text(1) == fake::answer(kFull + "!", 8));
   CHECK(f.text(2) == fake::answer(kHello, 12));
 }
 
@@ -195,11 +222,11 @@ TEST_CASE("a state is not copied to where another copy has yet to be made from")
   fake::settings().eos_share = 0;
   hold(f.engine, 100, kFull);
   hold(f.engine, 101, kShort);
-  toy::submit(f.engine, Request(1, kFull + "!", 12).fork_from(100));
+  toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
   f.engine.release(100);
   toy::submit(f.engine, Request(2, kShort + "?", 12).fork_from(101));
   toy::run_all(f.engine);
-  CHECK(f.text(1) == fake::answer(kFull + "!", 12));
+  CHECK(f.text(1) == fake::answer(kFull + "!", 8));
   CHECK(f.text(2) == fake::answer(kShort + "?", 12));
 }
 
