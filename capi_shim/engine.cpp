@@ -323,8 +323,9 @@ void lh_engine::copy_cells(const Client& from, int32_t to) {
 // read but once for all copies until the next decode: docs/decisions/0029. False: they
 // were not.
 bool lh_engine::copy_state(const Client& from, int32_t to) {
-  const auto n_ctx_seq = static_cast<int64_t>(llama_n_ctx_seq(ctx_.get()));
-  if (!copies_states_ || 3 * positions_.get(from.seq_id) > 2 * n_ctx_seq) return false;
+  const int64_t n_cells = llama_n_ctx_seq(ctx_.get());
+  const int64_t n_used = positions_.get(from.seq_id);
+  if (!copies_states_ || 3 * n_used > 2 * n_cells) return false;
   if (state_of_ != &from) {
     state_of_ = nullptr;
     if (!save(from.seq_id, state_)) return false;
