@@ -1,0 +1,170 @@
+// Cells that leave their sequence on the toy model: copied, paused and brought back.
+#include <doctest/doctest.h>
+
+#include "engine_fixture.hpp"
+#include "guard.hpp"
+
+using toy::Request;
+
+namespace {
+
+// For sequences of 32 cells: one that is nearly full is copied with the next decode,
+// another one as a state, at once.
+const std::vector<int32_t> kFull = toy::tokens("all of a whole codebook");
+const std::vector<int32_t> kShort = toy::tokens("cut");
+
+std::vector<int32_t> operator+(std::vector<int32_t> a, const std::string& b) {
+  const auto tokens = toy::tokens(b);
+  a.insert(a.end(), tokens.begin(), tokens.end());
+  return a;
+}
+
+void hold(lh_engine& engine, int64_t id, const std::vector<int32_t>& prefix) {
+  toy::submit(engine, Request(id, prefix, 0));
+  toy::run(engine);
+}
+
+}  // namespace
+
+TEST_CASE("pause saves the cells and resume brings them back") {
+  for (const bool fail_state : {false, true}) {
+    Fixture f;
+    fake::settings().eos_share = 0;
+    fake::settings().fail_state = fail_state;  // then everything is computed again
+    toy::submit(f.engine, Request(1, kHello, 20));
+    toy::run(f.engine, 5);
+    f.engine.pause(1);
+    CHECK(f.engine.get(1).state == LH_STATE_PAUSED);
+    CHECK(f.engine.get(1).n_cells == (fail_state ? 0 : 9));
+    CHECK(fake::n_cells_left() == 0);
+    CHECK(f.engine.info().n_seq_used == 0);
+    CHECK(toy::run(f.engine).result.n_active == 0);
+    const int64_t n_tokens = fake::counts().n_tokens;
+    f.engine.resume(1);
+    toy::run_all(f.engine);
+    CHECK(f.text(1) == fake::answer(kHello, 20));
+    CHECK(fake::counts().n_tokens - n_tokens == (fail_state ? 24 : 15));
+    CHECK(f.engine.stats().n_pauses == 1);
+    CHECK_THROWS_AS(f.engine.pause(1), lh::Error);
+    CHECK_THROWS_AS(f.engine.resume(1), lh::Error);
+  }
+}
+
+TEST_CASE("a sequence that is mostly empty is copied at once, unless that fails") {
+  for (const bool fail_state : {false, true}) {
+    Fixture f(128, 4, false);
+    fake::settings().eos_share = 0;
+    fake::settings().fail_state = fail_state;
+    hold(f.engine, 100, kShort);
+    toy::submit(f.engine, Request(1, kShort + "!", 12).fork_from(100));
+    f.engine.pause(1);
+    CHECK(f.engine.get(1).n_cells == (fail_state ? 0 : 3));
+    f.engine.release(100);
+    f.engine.resume(1);
+    toy::run_all(f.engine);
+    CHECK(f.text(1) == fake::answer(kShort + "!", 12));
+  }
+}
+
+TEST_CASE("copies of a prefix read it once, and anew when it is another one's turn") {
+  Fixture f(160, 5, false);
+  fake::settings().eos_share = 0;
+  const auto other = toy::tokens("one");
+  hold(f.engine, 100, kShort);
+  hold(f.engine, 101, other);
+  const auto fork = [&](int64_t id, const std::vector<int32_t>& prefix, int64_t of) {
+    const int64_t n_states = fake::counts().n_states;
+    toy::submit(f.engine, Request(id, prefix + "!", 12).fork_from(of));
+    return fake::counts().n_states - n_states;
+  };
+  CHECK(fork(1, kShort, 100) == 1);
+  CHECK(fork(2, kShort, 100) == 0);
+  CHECK(fork(3, other, 101) == 1);
+  toy::run_all(f.engine);
+  for (const int64_t id : {1, 2}) CHECK(f.text(id) == fake::answer(kShort + "!", 12));
+  CHECK(f.text(3) == fake::answer(other + "!", 12));
+  // Another prefix, where the first one was.
+  for (const int64_t id : {1, 2, 3}) f.engine.release(id);
+  CHECK(fork(1, kShort, 100) == 1);
+  f.engine.release(100);
+  hold(f.engine, 100, toy::tokens("cat"));
+  CHECK(fork(2, toy::tokens("cat"), 100) == 1);
+  toy::run_all(f.engine);
+  CHECK(f.text(2) == fake::answer(toy::tokens("cat!"), 12));
+}
+
+TEST_CASE("a client paused before a copy between streams ran loses nothing") {
+  Fixture f(128, 4, false);
+  fake::settings().eos_share = 0;
+  hold(f.engine, 100, kFull);
+  toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
+  f.engine.pause(1);
+  CHECK(f.engine.get(1).n_cells == 0);
+  f.engine.release(100);
+  f.engine.resume(1);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kFull + "!", 8));
+}
+
+TEST_CASE("what comes back does not go where a copy has yet to be made from") {
+  Fixture f(64, 2, false);
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(2, kHello, 12));
+  toy::run(f.engine, 3);
+  f.engine.pause(2);
+  hold(f.engine, 100, kFull);
+  toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
+  f.engine.release(100);
+  f.engine.resume(2);  // to the sequence of the prefix
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kFull + "!", 8));
+  CHECK(f.text(2) == fake::answer(kHello, 12));
+}
+
+TEST_CASE("a state is not copied to where another copy has yet to be made from") {
+  Fixture f(96, 3, false);
+  fake::settings().eos_share = 0;
+  hold(f.engine, 100, kFull);
+  hold(f.engine, 101, kShort);
+  toy::submit(f.engine, Request(1, kFull + "!", 8).fork_from(100));
+  f.engine.release(100);
+  toy::submit(f.engine, Request(2, kShort + "?", 12).fork_from(101));
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kFull + "!", 8));
+  CHECK(f.text(2) == fake::answer(kShort + "?", 12));
+}
+
+TEST_CASE("resume without room says so and changes nothing") {
+  Fixture f(16, 4);
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(1, kHello, 5));
+  toy::run(f.engine, 3);
+  f.engine.pause(1);
+  toy::submit(f.engine, Request(2, toy::tokens("0123456789"), 2));
+  toy::run(f.engine, 1);
+  CHECK_THROWS_AS(f.engine.resume(1), lh::Error);
+  CHECK(f.engine.info().n_seq_used == 1);
+  toy::run_all(f.engine);
+  f.engine.resume(1);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 5));
+}
+
+TEST_CASE("an answer that was paused without its cells comes back as a prompt") {
+  fake::reset();
+  fake::settings().eos_share = 0;
+  fake::settings().uniform_rows = lh::kUniformRows;
+  fake::settings().fail_state = true;
+  const auto model = toy::model();
+  lh_engine engine(*model, toy::deterministic_params(64, 4));
+  toy::submit(engine, Request(1, kHello, 10));
+  toy::submit(engine, Request(2, toy::tokens("two"), 10));
+  toy::run(engine, 4);
+  engine.pause(1);
+  engine.resume(1);
+  CHECK(engine.get(1).state == LH_STATE_PREFILL);
+  toy::run_all(engine);
+  CHECK(engine.get(1).text == fake::answer(kHello, 10));
+  CHECK(engine.get(2).text == fake::answer(toy::tokens("two"), 10));
+  CHECK(fake::counts().n_violations == 0);
+}
