@@ -5,7 +5,17 @@
 
 #include "text.hpp"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 namespace lh {
+
+void return_free_memory() noexcept {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+}
 
 int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept {
   if (error == nullptr) return code;

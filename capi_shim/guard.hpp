@@ -42,11 +42,17 @@ int32_t guard(lh_error* error, Body&& body) noexcept {
   }
 }
 
-// Frees what the caller gives back; in a forked child it stays, with its locks as they
-// are.
+// What the C library keeps of freed memory goes back to the system: glibc would keep up to
+// 32 MB of each size of a context's buffers, for each thread that has freed some.
+void return_free_memory() noexcept;
+
+// Frees what the caller gives back, and lets the system have the memory; in a forked
+// child it stays, with its locks as they are.
 template <class T>
 void free_unless_forked(T* pointer) noexcept {
-  if (!is_refused_child()) std::unique_ptr<T>{pointer};
+  if (pointer == nullptr || is_refused_child()) return;
+  std::unique_ptr<T>{pointer};
+  return_free_memory();
 }
 
 // For functions whose result is no status: whatever goes wrong gives `fallback`.

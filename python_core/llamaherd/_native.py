@@ -82,10 +82,19 @@ def free_with(owner: object, free: Callable[[], object]) -> None:
     _frees[ref(owner, _free_now)] = free
 
 
+def free_early(owner: object) -> None:
+    """Does now what `free_with` has put off, while `owner` is there still."""
+    free = _frees.pop(ref(owner), None)
+    if free is not None:
+        free()
+
+
 def _free_now(
     gone: ref[object], frees: dict[ref[object], Callable[[], object]] = _frees
 ) -> None:
-    frees.pop(gone)()
+    free = frees.pop(gone, None)
+    if free is not None:  # not done early
+        free()
 
 
 # ---- library --------------------------------------------------------------------------

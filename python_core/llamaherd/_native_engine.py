@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
+from threading import RLock
 from typing import TYPE_CHECKING
 
-from llamaherd._native import check, ffi, free_with, lib
+from llamaherd._native import check, ffi, free_early, free_with, lib
 from llamaherd.engine import Counts, Finish, Output, RunOutcome, Status
 
 if TYPE_CHECKING:
@@ -81,11 +82,22 @@ class NativeEngine:
         self._error = ffi.new("lh_error *")
         check(lib.lh_engine_new(model, native, out, self._error), self._error)
         self._engine = out[0]
+        self._lock = RLock()  # of `abort` and `close`, which come from any thread
         free_with(self, partial(_free_engine, model, out[0]))
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
         self._info = ffi.new("lh_engine_info *")
         self._client = ffi.new("lh_client_info *")
         self._events = ffi.new("int64_t[]", _MAX_EVENTS)
+
+    def close(self) -> None:
+        """Frees the context at once, whoever still points to this object.
+
+        Nothing but `abort` may run or be called after it.
+        """
+        with self._lock:
+            self._engine = ffi.NULL
+            self._settings.clear()
+            free_early(self)
 
     @property
     def n_ctx(self) -> int:
@@ -182,7 +194,9 @@ class NativeEngine:
         check(lib.lh_engine_reset(self._engine, self._error), self._error)
 
     def abort(self, *, on: bool) -> None:
-        lib.lh_engine_abort(self._engine, on)
+        with self._lock:
+            if self._engine != ffi.NULL:
+                lib.lh_engine_abort(self._engine, on)
 
     def restart_high_water(self) -> None:
         check(lib.lh_engine_restart_high_water(self._engine, self._error), self._error)

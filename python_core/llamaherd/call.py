@@ -72,7 +72,8 @@ class Call:
         self._outputs: dict[int, Output] = {}  # of all but twins
         self._recalled: set[int] = set()  # those of them that were known before
         self._on_output: Callable[[int, Output], None] | None = None
-        self._runner: Runner | None = None
+        self._runner: Runner | None = None  # while it runs
+        self._n_generated = 0
         self._n_done = 0
         self._n_failed = 0
         self._started_s = time.perf_counter()
@@ -93,7 +94,9 @@ class Call:
             n_done=self._n_done,
             n_failed=self._n_failed,
             n_total=len(self._requests),
-            n_generated_tokens=0 if runner is None else runner.n_generated,
+            n_generated_tokens=(
+                self._n_generated if runner is None else runner.n_generated
+            ),
             elapsed_s=time.perf_counter() - self._started_s,
         )
 
@@ -191,7 +194,12 @@ class Call:
             watch=self._watch,
             kept=kept,
         )
-        runner.run()
+        try:
+            runner.run()
+        finally:
+            # Results must not keep the engine alive by way of the two.
+            self._n_generated = runner.n_generated
+            self._runner = None
         return runner.n_fallbacks
 
     def _judged(self, results: Results) -> Results:

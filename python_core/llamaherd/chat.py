@@ -83,12 +83,14 @@ def _safe_message(model: Model, i: int, message: object) -> dict[str, object]:
         if key not in safe:
             raise ValueError(f"messages[{i}] has no {key!r}: {message!r}")
         text = checks.text(f"messages[{i}][{key!r}]", safe[key])
-        safe[key] = _native.mark_literals(model.handle, text)
+        with model.using() as handle:
+            safe[key] = _native.mark_literals(handle, text)
     return safe
 
 
 def _token_text(model: Model, token: int) -> str:
-    return _native.token_text(model.handle, token) or ""
+    with model.using() as handle:
+        return _native.token_text(handle, token) or ""
 
 
 @lru_cache(maxsize=16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from numbers import Real
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,6 +108,18 @@ def stop_texts(name: str, value: object) -> tuple[str, ...]:
     if "" in texts:
         raise ValueError(f"{name}[{texts.index('')}] must not be empty")
     return texts
+
+
+def stays_here(thing: object) -> NoReturn:
+    """Refuses to be pickled or copied.
+
+    Raises:
+        TypeError: Always.
+    """
+    raise TypeError(
+        f"a {type(thing).__name__} cannot be pickled or copied: it belongs to the "
+        "process that made it; make one in each process, and send results"
+    )
 
 
 def shown(value: object) -> str:

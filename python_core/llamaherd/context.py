@@ -6,7 +6,7 @@ import sys
 import warnings
 from dataclasses import replace
 from threading import RLock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from llamaherd import _native, checks, kv_cells, machine
@@ -214,8 +214,7 @@ class Context:
             memory_bytes=self._memory_bytes,
         )
         if self._engine is None or self._plan is None or not self._plan.covers(wanted):
-            self._engine = self._plan = None  # frees the memory first
-            self._kept.clear()
+            self._free_engine()
             self._engine, self._plan = self._make_engine(wanted)
         return self._engine, self._plan, self._kept
 
@@ -243,8 +242,13 @@ class Context:
         if engine is not None:
             engine.abort(on=True)
         with self.turns:
-            self._engine = self._plan = None
-            self._kept.clear()
+            self._free_engine()
+
+    def _free_engine(self) -> None:
+        engine, self._engine, self._plan = self._engine, None, None
+        self._kept.clear()
+        if engine is not None:
+            engine.close()
 
     def __enter__(self) -> Context:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
@@ -256,6 +260,9 @@ class Context:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        checks.stays_here(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else self._plan or "not sized yet"

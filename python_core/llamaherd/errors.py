@@ -67,6 +67,9 @@ class NativeError(LlamaHerdError, RuntimeError):
         super().__init__(message)
         self.code = code
 
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        return type(self), (str(self), self.code)
+
 
 class NoSpaceError(NativeError):
     """No free sequence id or KV cells at the moment."""
@@ -87,6 +90,9 @@ class GenerationError(LlamaHerdError, RuntimeError):
         super().__init__(message)
         self.results = results
 
+    def __reduce__(self) -> tuple[type, tuple[str, Results]]:
+        return type(self), (str(self), self.results)
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended the call.
@@ -98,3 +104,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, results: Results) -> None:
         super().__init__("interrupted; the exception's `results` has what was finished")
         self.results = results
+
+    def __reduce__(self) -> tuple[type, tuple[Results]]:
+        return type(self), (self.results,)

@@ -8,10 +8,10 @@ import sys
 import warnings
 from threading import Event, RLock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 from weakref import WeakSet
 
-from llamaherd import _native
+from llamaherd import _native, checks
 from llamaherd.errors import ContextClosedError, ForkError, JournalWarning
 from llamaherd.recorder import RecordedCall
 
@@ -35,12 +35,16 @@ class Job:
     Args:
         context: Where to run.
         call: What to run.
+        owner: Is kept alive: a Llama whose model the context uses, perhaps.
 
     Raises:
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
 
-    def __init__(self, context: Context, call: Call | RecordedCall) -> None:
+    def __init__(
+        self, context: Context, call: Call | RecordedCall, owner: object = None
+    ) -> None:
+        self._owner = owner
         self._context = context
         self._call = call
         self._engine: Engine | None = None  # while it is this job's turn
@@ -94,6 +98,9 @@ class Job:
         if self._results is None:  # no thread ends without one or the other
             raise RuntimeError("the call has no results")
         return self._results
+
+    def __reduce__(self) -> NoReturn:
+        checks.stays_here(self)
 
     def _run(self) -> None:
         try:

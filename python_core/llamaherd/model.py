@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakMethod, WeakSet, ref
 
 from llamaherd import _native, checks, machine
 from llamaherd.errors import ContextError, ModelClosedError, ModelLoadError
+from llamaherd.in_use import InUse
 from llamaherd.model_file import ModelFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import ExitStack
     from types import TracebackType
 
     from llama_cpp import Llama
@@ -78,7 +81,8 @@ class Model:
             check_tensors=checks.flag("check_tensors", check_tensors),
             memory_bytes=machine.available_memory() if is_limited else 0,
         )
-        self._open(handle, file, content)
+        self._prepare(file, content)
+        self._open(handle)
 
     @classmethod
     def from_llama(cls, llama: Llama) -> Model:
@@ -99,32 +103,55 @@ class Model:
         """As `from_llama`, but does not keep the Llama alive."""
         try:
             inner = llama._model  # noqa: SLF001 - there is no public way to it
-            address, exit_stack = inner.model, inner._exit_stack  # noqa: SLF001
+            exit_stack = inner._exit_stack  # noqa: SLF001
         except AttributeError:
             raise TypeError(
                 f"llama must be a llama_cpp.Llama, not {type(llama).__name__}"
             ) from None
-        if address is None:
-            raise ModelClosedError("the Llama is closed")
         _native.backend_init(chain=True)  # if llama_cpp was imported after llamaherd
         model = cls.__new__(cls)
-        content = _file_of_llama(llama)
-        model._open(_native.model_borrow(address), None, content)  # noqa: SLF001
-        # As llama_cpp's own contexts do: the Llama frees its model after our contexts.
-        exit_stack.callback(_call_if_alive, WeakMethod(model.close))
+        model._prepare(None, _file_of_llama(llama))  # noqa: SLF001
+        # Another thread may close the Llama at any moment. From the second line on it
+        # waits for this thread, and the third one tells whether that was in time.
+        with model._in_use:  # noqa: SLF001
+            exit_stack.callback(_call_if_alive, WeakMethod(model.close))
+            if _is_being_freed(exit_stack):
+                raise ModelClosedError("the Llama is closed")
+            model._open(_native.model_borrow(inner.model))  # noqa: SLF001
         return model
 
-    def _open(self, handle: CData, path: Path | None, content: ModelFile | None) -> None:
+    def _prepare(self, path: Path | None, content: ModelFile | None) -> None:
         self.path = path
         self.file = content
-        self._native: CData | None = handle
+        self._native: CData | None = None
+        self._was_closed = False
         self._owner: Llama | None = None
+        self._in_use = InUse()
         self._contexts: WeakSet[Context] = WeakSet()
         self._contexts_lock = RLock()  # garbage collection may close a Llama anywhere
+
+    def _open(self, handle: CData) -> None:
+        with self._contexts_lock:
+            if self._was_closed:
+                raise ModelClosedError("the Llama is closed")
+            self._native = handle
+
+    @contextmanager
+    def using(self) -> Iterator[CData]:
+        """The shim's model, which nobody frees within the block, not even a Llama.
+
+        Raises:
+            ModelClosedError: The model was closed.
+        """
+        with self._in_use:
+            yield self.handle
 
     @property
     def handle(self) -> CData:
         """The shim's model. Whoever holds it keeps it from being freed.
+
+        Only a Llama frees its model all the same, when our contexts are closed and nobody
+        is within `using`: what is neither takes that.
 
         Raises:
             ModelClosedError: The model was closed.
@@ -137,23 +164,20 @@ class Model:
     @cached_property
     def info(self) -> ModelInfo:
         """Sizes, flags and special tokens; see `llamaherd._native.ModelInfo`."""
-        return _native.model_info(self.handle)
+        with self.using() as handle:
+            return _native.model_info(handle)
 
     @cached_property
     def metadata(self) -> dict[str, str]:
         """All metadata of the file as text, by key."""
-        return _native.model_metadata(self.handle)
+        with self.using() as handle:
+            return _native.model_metadata(handle)
 
     @cached_property
     def chat_template(self) -> str | None:
         """The model's own Jinja chat template; None if it has none."""
-        return _native.chat_template(self.handle)
-
-    @cached_property
-    def longest_token(self) -> int:
-        """Bytes that a token stands for at most, as the vocabulary writes tokens."""
-        texts = (_native.token_text(self.handle, i) for i in range(self.n_vocab))
-        return max(1, *(len(text.encode()) for text in texts if text))
+        with self.using() as handle:
+            return _native.chat_template(handle)
 
     @property
     def n_vocab(self) -> int:
@@ -217,9 +241,11 @@ class Model:
     def close(self) -> None:
         """Closes the model's contexts, then frees it. Closing it again does nothing."""
         with self._contexts_lock:
+            self._was_closed = True
             self._native, contexts = None, list(self._contexts)
         for context in contexts:
             context.close()
+        self._in_use.wait_for_others()
         self._owner = None
 
     def __enter__(self) -> Model:  # noqa: PYI034 - typing.Self is of Python 3.11
@@ -232,6 +258,9 @@ class Model:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        checks.stays_here(self)
 
     def __repr__(self) -> str:
         return f"<Model {self.path or 'of a llama_cpp.Llama'}>"
@@ -257,6 +286,16 @@ def as_model(value: object) -> Model:
 def _file_of_llama(llama: Llama) -> ModelFile | None:
     path = Path(llama.model_path)
     return None if llama.kv_overrides or not path.is_file() else ModelFile(path)
+
+
+def _is_being_freed(stack: ExitStack) -> bool:
+    """Whether a Llama's model is freed already, or at this moment.
+
+    What frees it is the first thing on the stack. It is taken off before it is called, so
+    that a callback of ours is the first one then.
+    """
+    first = next(iter(stack._exit_callbacks), None)  # type: ignore[attr-defined]  # noqa: SLF001
+    return first is None or getattr(first[1], "__wrapped__", None) is _call_if_alive
 
 
 def _call_if_alive(method: ref[Callable[[], None]]) -> None:

@@ -141,6 +141,48 @@ def test_a_model_closes_contexts_that_are_being_made(tiny_path: TinyPath) -> Non
     run(CLOSED_WHILE_MADE, tiny_path("llama"))
 
 
+FREED_AT_ONCE = """
+import psutil
+gc.disable()
+def resident_mb():
+    return psutil.Process().memory_info().rss / 1e6
+def used(n_ctx):
+    context = lh.Context(model, n_ctx=n_ctx, kv_layout="unified", n_threads=1)
+    return context, lh.generate_parallel(context, list("abcd"), **SHORT)
+used(256)[0].close()
+before = resident_mb()
+context, results = used(1 << 18)
+taken = resident_mb() - before
+context.close()
+print(taken, resident_mb() - before, results.texts is not None)
+"""
+
+
+def test_closing_gives_the_memory_back_at_once(tiny_path: TinyPath) -> None:
+    printed = run(FREED_AT_ONCE, tiny_path("llama")).stdout.split()
+    taken, left = float(printed[0]), float(printed[1])
+    assert taken - left > 60  # the KV cache has 67 MB
+
+
+MANY_CONTEXTS = """
+import psutil
+sizes = []
+for i in range(200):
+    context = lh.Context(model, n_ctx=1024 * (1 + i % 7), n_seq_max=4, n_threads=1)
+    lh.generate_parallel(context, list("abcd"), **SHORT)
+    context.close()
+    if i % 50 == 49:
+        sizes.append(psutil.Process().memory_info().rss / 1e6)
+print(*sizes)
+"""
+
+
+def test_contexts_one_after_the_other_take_no_more_memory(tiny_path: TinyPath) -> None:
+    printed = run(MANY_CONTEXTS, tiny_path("llama")).stdout.split()
+    sizes = [float(size) for size in printed]
+    assert sizes[-1] - sizes[1] < 5
+
+
 # ---- garbage ---------------------------------------------------------------------------
 
 FREED = """
@@ -271,6 +313,101 @@ elif sys.argv[3] == "closed":
 def test_a_llama_may_go_in_any_way(tiny_path: TinyPath, owner: str, end: str) -> None:
     printed = run(LLAMA, tiny_path("llama"), owner, end).stdout.split()
     assert printed == ["length", "closed"] if end == "closed" else ["length"]
+
+
+LLAMA_CLOSED_EARLY = """
+import random
+import llama_cpp
+sys.setswitchinterval(1e-6)
+chance = random.Random(int(sys.argv[2]))
+for _ in range(20):
+    llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
+    ends = []
+    def call():
+        try:
+            lh.generate_parallel(llama, ["abc " * 10] * 20, **SHORT)
+            ends.append("answered")
+        except (lh.ModelClosedError, lh.ContextClosedError):
+            ends.append("closed")
+        except BaseException as error:
+            ends.append(repr(error))
+    thread = threading.Thread(target=call)
+    thread.start()
+    time.sleep(chance.choice([0, 0, 1e-5, 1e-4, 1e-3, 3e-3]) * chance.random())
+    llama.close()
+    thread.join()
+    print(*ends)
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_llama_may_be_closed_while_its_first_call_starts(
+    tiny_path: TinyPath, seed: int
+) -> None:
+    printed = run(LLAMA_CLOSED_EARLY, tiny_path("llama"), seed).stdout.splitlines()
+    assert len(printed) == 20
+    assert set(printed) <= {"answered", "closed"}
+
+
+LLAMA_CLOSED_IN_BORROW = """
+import llama_cpp
+from llamaherd import _native
+llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
+borrow = _native.model_borrow
+closer = threading.Thread(target=llama.close)
+def slowly(address):
+    closer.start()
+    closer.join(0.3)
+    print("freed" if llama._model.model is None else "waits")
+    return borrow(address)
+_native.model_borrow = slowly
+try:
+    lh.generate(llama, "a", **SHORT)
+except lh.ModelClosedError:
+    print("refused")
+closer.join()
+freed = llama_cpp.llama_model_free
+llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
+def free(model):
+    _native.model_borrow = lambda address: print("borrowed what is being freed")
+    try:
+        lh.generate(llama, "a", **SHORT)
+    except lh.ModelClosedError:
+        print("refused")
+    freed(model)
+llama_cpp.llama_cpp.llama_model_free = free
+llama.close()
+"""
+
+
+def test_a_llama_waits_until_its_model_is_read(tiny_path: TinyPath) -> None:
+    printed = run(LLAMA_CLOSED_IN_BORROW, tiny_path("llama")).stdout.split()
+    assert printed == ["waits", "refused", "refused"]
+
+
+LLAMA_DROPPED = """
+import llama_cpp
+llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
+llama.myself = llama
+context = lh.context.as_context(llama)
+job = endless(llama)
+del llama
+while job.progress.n_generated_tokens < 2:
+    job.wait(0.001)
+threads = [threading.Thread(target=gc.collect) for _ in range(4)]
+for thread in threads:
+    thread.start()
+    thread.join()
+print(context.closed)
+job.cancel()
+print(job.results().finish_reasons[-1])
+"""
+
+
+def test_a_job_keeps_its_llama(tiny_path: TinyPath) -> None:
+    # Otherwise its own thread might collect it, and wait for itself to end.
+    printed = run(LLAMA_DROPPED, tiny_path("llama")).stdout.split()
+    assert printed == ["False", "cancelled"]
 
 
 # ---- the interpreter's end -------------------------------------------------------------

@@ -1,0 +1,125 @@
+"""What travels between processes: all that is public, but what lives in one."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RESULT = lh.Result(
+    index=0,
+    text="a",
+    tokens=[1],
+    finish_reason="stop",
+    error=None,
+    n_prompt_tokens=1,
+    n_reused_tokens=0,
+    seed=2**32 - 1,
+)
+RESULTS = lh.Results([RESULT], lh.Stats(n_prompts=1))
+STAY = {lh.Model, lh.Context, lh.Job, lh.OptimizeJob}
+EXAMPLES: dict[object, object] = {  # by the names of types
+    "int": 3,
+    "float": 0.5,
+    "str": "a",
+    "bool": True,
+    "Path": Path("a"),
+    "datetime": datetime(2026, 1, 1, tzinfo=timezone.utc),
+}
+
+
+def example(cls: type) -> Any:
+    """An object of a public class, its fields filled by their types."""
+    special: dict[type, Callable[[], object]] = {
+        lh.Results: lambda: RESULTS,
+        lh.Result: lambda: RESULT,
+        lh.GenerationError: lambda: lh.GenerationError("prompts[0] failed", RESULTS),
+        lh.Interrupted: lambda: lh.Interrupted(RESULTS),
+        lh.SamplingParams: lambda: lh.SamplingParams(stop=["x"], logit_bias={3: -1.0}),
+    }
+    if cls in special:
+        return special[cls]()
+    if issubclass(cls, lh.NativeError):
+        return cls("it failed", 3)
+    if issubclass(cls, BaseException):
+        return cls("it failed")
+    fields = {
+        field.name: EXAMPLES.get(field.type)
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING
+    }
+    return cls(**fields)
+
+
+def public_classes() -> list[type]:
+    return [cls for cls in map(vars(lh).get, lh.__all__) if inspect.isclass(cls)]
+
+
+def state(thing: object) -> object:
+    """What two equal things have in common."""
+    if isinstance(thing, BaseException):
+        return type(thing), str(thing), repr(vars(thing)), thing.args
+    if isinstance(thing, lh.Results):
+        return list(thing), thing.stats
+    return thing
+
+
+def returned(thing: object) -> object:
+    return thing
+
+
+def raised(error: BaseException) -> None:
+    raise error
+
+
+TRAVELLERS = [cls for cls in public_classes() if cls not in STAY]
+
+
+@pytest.mark.parametrize("cls", TRAVELLERS, ids=lambda cls: cls.__name__)
+def test_what_is_public_is_pickled_and_copied(cls: type) -> None:
+    thing = example(cls)
+    for twin in (
+        *(pickle.loads(pickle.dumps(thing, how)) for how in range(2, 6)),
+        copy.copy(thing),
+        copy.deepcopy(thing),
+    ):
+        assert type(twin) is cls
+        assert state(twin) == state(thing)
+
+
+def test_all_of_it_goes_to_a_new_process_and_back() -> None:
+    spawn = multiprocessing.get_context("spawn")
+    things = [example(cls) for cls in TRAVELLERS]
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        for thing, twin in zip(things, pool.map(returned, things), strict=True):
+            assert state(twin) == state(thing)
+        for thing in things:
+            if isinstance(thing, Exception):
+                error = pool.submit(raised, thing).exception(60)
+                assert type(error) is type(thing)
+                assert str(error) == str(thing)
+
+
+@pytest.mark.parametrize("name", ["model", "context", "job"])
+def test_what_lives_in_a_process_says_so(
+    tiny_path: Callable[[str], Path], name: str
+) -> None:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        job = lh.start_parallel(context, ["a"], max_tokens=1)
+        job.results()
+        thing = {"model": model, "context": context, "job": job}[name]
+        for use in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=f"a {type(thing).__name__} cannot be"):
+                use(thing)
