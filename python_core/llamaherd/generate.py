@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal, TypedDict, overload
 
@@ -9,11 +10,14 @@ from llamaherd import checks
 from llamaherd.call import ON_ERROR, Call, OnError
 from llamaherd.context import Context, as_context
 from llamaherd.errors import ContextClosedError, Interrupted
+from llamaherd.interrupts import Interrupts, wait_for_end
 from llamaherd.job import Job
 from llamaherd.progress import reporter
 from llamaherd.recorder import recorded
 from llamaherd.requests import make_requests
+from llamaherd.results import Result, Results
 from llamaherd.sampling import SamplingParams, changed_fields
+from llamaherd.stats import Stats
 
 if TYPE_CHECKING:
     import os
@@ -24,11 +28,12 @@ if TYPE_CHECKING:
 
     from llamaherd.engine import Output
     from llamaherd.progress import ProgressOption
-    from llamaherd.results import Result, Results
-    from llamaherd.stats import Progress
+    from llamaherd.recorder import RecordedCall
     from llamaherd.tokens import ParseSpecial, Prompt
 
-_REPORT_S = 0.1
+    # The arguments of a `Job`.
+    Prepared = tuple[Context, Call | RecordedCall, object]
+
 _POLL_S = 0.05
 
 
@@ -100,17 +105,18 @@ def generate_parallel(
     Warns:
         JournalWarning: Results could not be stored; the call returns them all the same.
     """
-    single = SamplingParams(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repeat_last_n=repeat_last_n,
-        penalty_repeat=penalty_repeat,
-        ignore_eos=ignore_eos,
-    )
-    with reporter(progress) as report:
-        job = start_parallel(
+
+    def prepare() -> Prepared:
+        single = SamplingParams(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repeat_last_n=repeat_last_n,
+            penalty_repeat=penalty_repeat,
+            ignore_eos=ignore_eos,
+        )
+        return _prepare(
             ctx,
             prompts,
             params=_one_or_other(single, params),
@@ -121,7 +127,8 @@ def generate_parallel(
             on_error=on_error,
             journal=journal,
         )
-        return _wait(job, report)
+
+    return _run(prepare, progress, prompts)
 
 
 def start_parallel(
@@ -140,6 +147,41 @@ def start_parallel(
 
     Wrong arguments raise here, before anything runs.
     """
+    with Interrupts() as interrupts:
+        with interrupts.let_through():
+            prepared = _prepare(
+                ctx,
+                prompts,
+                params=params,
+                max_tokens=max_tokens,
+                seed=seed,
+                stop=stop,
+                parse_special=parse_special,
+                on_error=on_error,
+                journal=journal,
+            )
+        job = Job(*prepared)
+        try:
+            interrupts.deliver()
+        except BaseException:
+            job.cancel()
+            raise
+    return job
+
+
+def _prepare(
+    ctx: Context | Llama,
+    prompts: Sequence[Prompt],
+    *,
+    params: SamplingParams | Sequence[SamplingParams] | None,
+    max_tokens: int,
+    seed: int | None,
+    stop: str | Sequence[str] | None,
+    parse_special: ParseSpecial,
+    on_error: OnError,
+    journal: str | os.PathLike[str] | None,
+) -> Prepared:
+    """The arguments of `Job`."""
     context = as_context(ctx)
     call = _make_call(
         context,
@@ -151,7 +193,7 @@ def start_parallel(
         parse_special=parse_special,
         on_error=on_error,
     )
-    return Job(context, call if journal is None else recorded(call, context, journal))
+    return context, call if journal is None else recorded(call, context, journal), ctx
 
 
 class Settings(TypedDict, total=False):
@@ -240,15 +282,18 @@ def generate(  # noqa: D417 - the others are explained once
         watch=(lambda _, output: texts.put(output.text)) if stream else None,
     )
     if checks.flag("stream", stream):
-        return _pieces(context, call, texts)
-    return _wait(Job(context, call), lambda _: None)[0]
+        return _pieces((context, call, ctx), texts)
+    return _run(lambda: (context, call, ctx), False, [prompt])[0]
 
 
-def _pieces(context: Context, call: Call, texts: SimpleQueue[str]) -> Iterator[str]:
+def _pieces(prepared: Prepared, texts: SimpleQueue[str]) -> Iterator[str]:
     """What each text adds to the one before it. Leaving early cancels the call."""
-    job = Job(context, call)
+    job: Job | None = None
     n_shown = 0
     try:
+        with Interrupts() as interrupts:
+            job = Job(*prepared)
+        interrupts.deliver()
         while True:
             is_over = job.wait(0)  # asked first: what is queued then is all there is
             try:
@@ -262,22 +307,57 @@ def _pieces(context: Context, call: Call, texts: SimpleQueue[str]) -> Iterator[s
                 n_shown = len(text)
         job.results()
     finally:
-        job.cancel()
-        job.wait()
+        with Interrupts():
+            if job is not None:
+                job.cancel()
+                job.wait()
 
 
-def _wait(job: Job, report: Callable[[Progress], object]) -> Results:
+def _run(
+    prepare: Callable[[], Prepared], progress: ProgressOption, prompts: object
+) -> Results:
+    """Runs a call to its end, or to Ctrl-C, which loses nothing whenever it comes.
+
+    Args:
+        prepare: Makes the arguments of a `Job`.
+        progress: As it was given.
+        prompts: As they were given.
+    """
+    results: Results | None = None
     try:
-        while not job.wait(_REPORT_S):
-            report(job.progress)
-        report(job.progress)
-    except BaseException as error:
-        job.cancel()
-        if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(job.results()) from None
-        job.wait()
-        raise
-    return job.results()
+        with Interrupts() as interrupts, reporter(progress) as report:
+            with interrupts.let_through():
+                prepared = prepare()
+            job = Job(*prepared)
+            try:
+                wait_for_end(job, report, interrupts)
+            except KeyboardInterrupt:
+                results = job.results()
+                raise
+            results = job.results()
+        interrupts.deliver()
+        return results  # noqa: TRY300 - as late as that Ctrl-C may come
+    except KeyboardInterrupt:
+        if results is None:  # nothing has begun
+            results = _none_answered(len(prompts) if isinstance(prompts, Sized) else 0)
+        raise Interrupted(results) from None
+
+
+def _none_answered(n: int) -> Results:
+    results = [
+        Result(
+            index=i,
+            text=None,
+            tokens=[],
+            finish_reason="cancelled",
+            error=None,
+            n_prompt_tokens=0,
+            n_reused_tokens=0,
+            seed=0,
+        )
+        for i in range(n)
+    ]
+    return Results(results, Stats(n_prompts=n))
 
 
 def _one_or_other(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llamaherd import checks, machine, requantize
 from llamaherd._native_optimize import Comparison
 from llamaherd.errors import ModelLoadError
+from llamaherd.interrupts import Interrupts, wait_for_end
 from llamaherd.measure import LEAST_TOKENS, MOST_TOKENS, Sample, Stop, compare, race
 from llamaherd.model import Model
 from llamaherd.optimize_job import OptimizeJob, reporter
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from llamaherd.optimize_job import ProgressOption
+    from llamaherd.optimize_job import ProgressOption, Work
 
 DEFAULT_TYPES = ("Q8_0", "Q4_0", "Q4_K_M")
 _MAX_THREADS = 1024
@@ -83,19 +84,13 @@ def model_optimize(
         QuantizeError: There is no room, no right to write, or no such type of this model.
         ContextError: There is not enough memory.
     """
-    with reporter(progress) as show:
-        job = start_optimize(
-            path, out, types=types, max_kl=max_kl, text=text, n_threads=n_threads
-        )
-        try:
-            while not job.wait(0.1):
-                show(job.progress)
-        except BaseException:  # Ctrl-C, or what `progress` raised
-            job.cancel()
-            job.wait()
-            raise
-        show(job.progress)
-    report = job.result()
+    with reporter(progress) as show, Interrupts() as interrupts:
+        with interrupts.let_through():
+            prepared = _prepare(path, out, types, max_kl, text, n_threads)
+        job = OptimizeJob(*prepared)
+        wait_for_end(job, show, interrupts)
+        report = job.result()
+    interrupts.deliver()
     if report is None:  # only interpreters that end cancel it
         raise RuntimeError("model_optimize was cancelled")
     return report
@@ -114,6 +109,18 @@ def start_optimize(
 
     What is wrong with the arguments is raised here, the rest by the job's `result`.
     """
+    return OptimizeJob(*_prepare(path, out, types, max_kl, text, n_threads))
+
+
+def _prepare(  # noqa: PLR0917 - those of `start_optimize`
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None,
+    types: Sequence[str] | None,
+    max_kl: float,
+    text: str | None,
+    n_threads: int | None,
+) -> tuple[Work, int]:
+    """The arguments of the job."""
     limit = checks.real("max_kl", max_kl, 0, 1e6)
     threads = (
         machine.n_cores()
@@ -146,7 +153,7 @@ def start_optimize(
         )
         # From here on the job closes the model.
         closing = stack.pop_all()
-    return OptimizeJob(partial(_run, plan, closing), 3 * len(names))
+    return partial(_run, plan, closing), 3 * len(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from llamaherd import checks
 from llamaherd.job import start_thread, wait_for
 from llamaherd.measure import Stop, Stopped
 from llamaherd.progress import reporting
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from llamaherd.optimize_report import OptimizeReport
 
+    # Is called with what stops it, and with a function to which it tells the name of each
+    # step that it starts.
+    Work = Callable[[Stop, Callable[[str], None]], OptimizeReport]
     # True: a progress bar; a function is called with each OptimizeProgress.
     ProgressOption = bool | Callable[["OptimizeProgress"], object]
 
@@ -42,17 +46,14 @@ class OptimizeJob:
     """`model_optimize` under way.
 
     Args:
-        work: Does it. Is called with what stops it, and with a function to which it tells
-            the name of each step that it starts.
+        work: Does it.
         n_steps: How many steps there are.
 
     Raises:
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
 
-    def __init__(
-        self, work: Callable[[Stop, Callable[[str], None]], OptimizeReport], n_steps: int
-    ) -> None:
+    def __init__(self, work: Work, n_steps: int) -> None:
         self._work = work
         self._n_steps = n_steps
         self._steps: list[str] = []
@@ -103,6 +104,9 @@ class OptimizeJob:
         if self._error is not None:
             raise self._error
         return self._report
+
+    def __reduce__(self) -> NoReturn:
+        checks.stays_here(self)
 
     def _run(self) -> None:
         try:

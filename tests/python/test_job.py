@@ -11,7 +11,7 @@ from journalled import SIZES
 from llamaherd import ContextClosedError, Interrupted, Progress
 from llamaherd.call import Call
 from llamaherd.client import Kept, Request
-from llamaherd.generate import _wait
+from llamaherd.generate import _run
 from llamaherd.job import Job
 from llamaherd.progress import reporter
 from llamaherd.turns import Turns
@@ -154,7 +154,8 @@ def test_progress_is_reported_on_the_calling_thread() -> None:
         seen.append(progress)
         threads.add(threading.current_thread())
 
-    results = _wait(Job(FakeContext(), call(60, 20)), report)
+    context = FakeContext()
+    results = _run(lambda: (context, call(60, 20), None), report, range(60))
     assert len(results) == 60
     assert len(seen) > 1
     assert seen[-1].n_done == seen[-1].n_total == 60
@@ -169,7 +170,7 @@ def test_an_interrupt_keeps_the_finished() -> None:
 
     context = FakeContext()
     with pytest.raises(KeyboardInterrupt) as caught:
-        _wait(Job(context, call(2000, 20)), report)
+        _run(lambda: (context, call(2000, 20), None), report, range(2000))
     assert isinstance(caught.value, Interrupted)
     finished = [result for result in caught.value.results if result.is_finished]
     assert 10 < len(finished) < 2000
@@ -183,7 +184,7 @@ def test_a_failing_progress_function_ends_the_call() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        _wait(Job(context, call(2000, 20)), report)
+        _run(lambda: (context, call(2000, 20), None), report, range(2000))
     assert not context.engine.slots
 
 

@@ -1,0 +1,213 @@
+"""Ctrl-C at any moment of a call: no window in which it loses something."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from llamaherd import job
+from llamaherd.interrupts import Interrupts, wait_for_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import FrameType
+
+pytestmark = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals go to it"
+)
+SETTINGS: dict[str, Any] = {
+    "max_tokens": 5,
+    "params": lh.SamplingParams(ignore_eos=True),
+}
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_threads=1) as context:
+        lh.generate(context, "a", **SETTINGS)
+        yield context
+
+
+@contextmanager
+def interrupted_at(k: int) -> Iterator[list[int]]:
+    """Presses Ctrl-C before line number `k` that the library runs in this thread.
+
+    Yields the number of lines so far, in a list.
+    """
+    n_lines = [0]
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if "llamaherd" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            n_lines[0] += 1
+            if n_lines[0] == k:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield n_lines
+    finally:
+        sys.settrace(before)
+
+
+def n_running() -> int:
+    return sum(not each.wait(0) for each in set(job._jobs))  # type: ignore[call-arg]
+
+
+def outcome(k: int, call: Callable[[], object]) -> str:
+    """What became of a call that was interrupted at line `k`."""
+    handler = signal.getsignal(signal.SIGINT)
+    with interrupted_at(k) as n_lines:
+        results: lh.Results | None = None
+        try:
+            call()
+            end = "returned" if n_lines[0] >= k else "too late"
+        except lh.Interrupted as error:
+            results = error.results
+            end = "has results"
+        except KeyboardInterrupt:
+            end = "no results"
+    if results is not None:
+        assert len(results) == 2
+        assert set(results.finish_reasons) <= {"length", "cancelled"}
+    assert n_running() == 0
+    assert signal.getsignal(signal.SIGINT) is handler
+    return end
+
+
+def test_ctrl_c_at_any_line_of_a_call_gives_results(context: lh.Context) -> None:
+    def call() -> object:
+        return lh.generate_parallel(context, ["a", "b"], progress=print, **SETTINGS)
+
+    ends: list[str] = []
+    while "too late" not in ends:
+        ends.append(outcome(len(ends) + 1, call))
+    ends.pop()
+    # Where the first lines have not begun anything, and the last ones have ended all,
+    # Ctrl-C is as it is outside of the call.
+    first, last = ends.index("has results"), len(ends) - ends[::-1].index("has results")
+    assert set(ends[:first]) <= {"no results"}
+    assert set(ends[first:last]) == {"has results"}
+    assert set(ends[last:]) <= {"no results", "returned"}
+    assert last - first > 150
+    assert len(lh.generate_parallel(context, ["a", "b"], **SETTINGS)) == 2
+
+
+@pytest.mark.parametrize("how", ["stream", "start", "optimize"])
+def test_ctrl_c_at_any_line_leaves_nothing_running(
+    context: lh.Context, tiny_path: Callable[[str], Path], how: str, tmp_path: Path
+) -> None:
+    def stream() -> None:
+        list(lh.generate(context, "a", stream=True, **SETTINGS))
+
+    def start() -> None:
+        lh.start_parallel(context, ["a", "b"], **SETTINGS).results()
+
+    def optimize() -> None:
+        lh.model_optimize(tiny_path("llama"), tmp_path, types=["F16"], text="a" * 80)
+
+    call = {"stream": stream, "start": start, "optimize": optimize}[how]
+    # The first pass finds out how many lines there are.
+    with interrupted_at(0) as lines:
+        call()
+    n_lines = lines[0]
+    for k in range(1, n_lines + 1, max(1, n_lines // 60)):
+        for made in tmp_path.iterdir():
+            made.unlink()
+        with interrupted_at(k), suppress(KeyboardInterrupt):
+            call()
+        for each in set(job._jobs):
+            if how == "start":  # between its start and its results it is the caller's
+                each.cancel()
+                each.wait()
+        assert n_running() == 0, k
+
+
+class Work:
+    """Ends when it is cancelled, and not before."""
+
+    progress = 1
+
+    def __init__(self, *, presses: int = 0) -> None:
+        self.cancelled = threading.Event()
+        self.n_presses = presses
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        if self.cancelled.is_set():
+            for _ in range(self.n_presses):
+                signal.raise_signal(signal.SIGINT)
+        return self.cancelled.wait(timeout_s)
+
+    def cancel(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+        self.cancelled.set()
+
+
+def test_more_of_ctrl_c_changes_nothing() -> None:
+    work = Work(presses=20)
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            wait_for_end(work, lambda _: None, interrupts)
+    assert work.cancelled.is_set()
+
+
+def test_what_else_ends_the_wait_ends_the_work() -> None:
+    work = Work()
+    with Interrupts() as interrupts, pytest.raises(ZeroDivisionError):
+        wait_for_end(work, lambda _: 1 / 0, interrupts)
+    assert work.cancelled.is_set()
+
+
+def test_a_handler_of_ones_own_is_kept_and_called() -> None:
+    pressed = []
+
+    def handler(*_: object) -> None:
+        pressed.append(1)
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with Interrupts() as interrupts:
+            signal.raise_signal(signal.SIGINT)
+            assert not pressed
+            with interrupts.let_through():
+                assert len(pressed) == 1
+                signal.raise_signal(signal.SIGINT)
+                assert len(pressed) == 2
+        assert signal.getsignal(signal.SIGINT) is handler
+        with Interrupts():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_calls_within_calls_pass_it_on() -> None:
+    with Interrupts() as outer:
+        with Interrupts() as inner:
+            signal.raise_signal(signal.SIGINT)
+            inner.deliver()  # to the outer one
+        with pytest.raises(KeyboardInterrupt), outer.let_through():
+            raise AssertionError
+
+
+def test_other_threads_hold_nothing_back() -> None:
+    handlers = []
+
+    def enter() -> None:
+        with Interrupts():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.getsignal(signal.SIGINT)]
