@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from io import IOBase
 from typing import TYPE_CHECKING
 
 from llamaherd import _native, checks
@@ -16,6 +18,10 @@ from llamaherd.tokens import PARSE_SPECIAL, prompt_tokens
 if TYPE_CHECKING:
     from llamaherd.model import Model
     from llamaherd.tokens import ParseSpecial
+
+_PIECE_CHARS = 4096
+# Where pieces are cut there may be some tokens more than in the text as a whole.
+_SURELY_MORE = 1.25
 
 
 def make_requests(
@@ -79,19 +85,35 @@ def _tokens_or_problem(
     model: Model, name: str, prompt: object, parse_special: ParseSpecial
 ) -> tuple[array[int], str]:
     """A prompt's tokens, or none and why they cannot be had, or need not be."""
-    if isinstance(prompt, str) and len(prompt) > 16 * model.n_ctx_train:
-        # Some of libllama's tokenizers take time that grows with the square of the text.
-        n_least = len(prompt) // model.longest_token
-        if n_least > model.n_ctx_train:
-            return array("i"), (
-                f"the prompt has {len(prompt)} characters, {n_least} tokens at least, "
-                f"more than the {model.n_ctx_train} that the model was trained for: "
-                "shorten it"
-            )
     try:
+        problem = _too_long(model, name, prompt) if isinstance(prompt, str) else ""
+        if problem:
+            return array("i"), problem
         return prompt_tokens(model, name, prompt, parse_special), ""
     except TokenizeError as error:
         return array("i"), str(error)
+
+
+def _too_long(model: Model, name: str, text: str) -> str:
+    """Why a long text has more tokens than the model was trained for; "": it may not.
+
+    Some of libllama's tokenizers take time that grows with the square of the tokens, so
+    such a text is not tokenized as a whole: its pieces together have about as many.
+    """
+    n_most = model.n_ctx_train
+    if len(text) <= n_most:
+        return ""
+    n_tokens = 0
+    for start in range(0, len(text), _PIECE_CHARS):
+        end = start + _PIECE_CHARS
+        n_tokens += len(prompt_tokens(model, name, text[start:end], parse_special=True))
+        if n_tokens > _SURELY_MORE * n_most:
+            return (
+                f"the prompt has {len(text)} characters, of which the first {end} have "
+                f"about {n_tokens} tokens, more than the {n_most} that the model was "
+                "trained for: shorten it"
+            )
+    return ""
 
 
 def _checked_prompts(prompts: object) -> list[object]:
@@ -100,10 +122,24 @@ def _checked_prompts(prompts: object) -> list[object]:
             f"prompts must be a list of prompts, not {type(prompts).__name__} "
             "(generate() answers a single one)"
         )
+    what = _not_prompts(prompts)
+    if what:
+        raise TypeError(f"prompts must be a list of prompts, not {what}")
     checked = list(prompts)
     if not checked:
         raise ValueError("prompts must not be empty")
     return checked
+
+
+def _not_prompts(prompts: object) -> str:
+    """What Python would take for a list, though nobody can mean it so; "": nothing."""
+    if isinstance(prompts, AbstractSet) and not isinstance(prompts, KeysView):
+        return f"a {type(prompts).__name__}: it has no order that results could have"
+    if isinstance(prompts, IOBase):
+        return "an open file: read it first, with .read() or .read().splitlines()"
+    if hasattr(prompts, "columns"):  # iterating over a data frame gives their names
+        return f"a {type(prompts).__name__}: take one of its columns"
+    return ""
 
 
 def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from io import IOBase
 from typing import Literal, SupportsIndex
 
 from llamaherd import _native, checks
@@ -28,12 +30,13 @@ def tokenize(
 
     Source: `llama_tokenize`.
     """
-    tokens = _native.tokenize(
-        as_model(model).handle,
-        checks.text("text", text),
-        add_special=checks.flag("add_special", add_special),
-        parse_special=checks.flag("parse_special", parse_special),
-    )
+    with as_model(model).using() as handle:
+        tokens = _native.tokenize(
+            handle,
+            checks.text("text", text),
+            add_special=checks.flag("add_special", add_special),
+            parse_special=checks.flag("parse_special", parse_special),
+        )
     return tokens.tolist()
 
 
@@ -57,12 +60,13 @@ def detokenize(
 
     Source: `llama_detokenize`.
     """
-    return _native.detokenize(
-        as_model(model).handle,
-        token_array("tokens", tokens),
-        remove_special=checks.flag("remove_special", remove_special),
-        unparse_special=checks.flag("unparse_special", unparse_special),
-    )
+    with as_model(model).using() as handle:
+        return _native.detokenize(
+            handle,
+            token_array("tokens", tokens),
+            remove_special=checks.flag("remove_special", remove_special),
+            unparse_special=checks.flag("unparse_special", unparse_special),
+        )
 
 
 def prompt_tokens(
@@ -88,7 +92,8 @@ def prompt_tokens(
     how = _native.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
     try:
-        return _native.tokenize_prompt(model.handle, text, how)
+        with model.using() as handle:
+            return _native.tokenize_prompt(handle, text, how)
     except (NativeError, ValueError) as error:
         raise TokenizeError(f"the text cannot be tokenized: {error}") from error
 
@@ -100,7 +105,9 @@ def token_array(name: str, tokens: object) -> array[int]:
         TypeError: They are no sequence of integers.
         ValueError: An id does not fit into 32 bits.
     """
-    if isinstance(tokens, (str, bytes, bytearray)) or not hasattr(tokens, "__iter__"):
+    no_order = isinstance(tokens, (AbstractSet, Mapping, IOBase))
+    is_text = isinstance(tokens, (str, bytes, bytearray))
+    if is_text or no_order or not hasattr(tokens, "__iter__"):
         raise TypeError(
             f"{name} must be text or a sequence of token ids, not {checks.shown(tokens)}"
         )

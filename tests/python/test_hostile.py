@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import subprocess
 import sys
+from collections import deque
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
 import tiny_models
+from llamaherd import _native
+from llamaherd.requests import make_requests
 from llamaherd.sampling import SamplingParams
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -59,9 +64,72 @@ def test_a_prompt_of_ten_million_characters_fails_alone(context: lh.Context) -> 
     one, long = lh.generate_parallel(context, prompts, max_tokens=4)
     assert one.error is None
     assert long.error == (
-        "the prompt has 10000000 characters, 1666666 tokens at least, more than the 512 "
-        "that the model was trained for: shorten it"
+        "the prompt has 10000000 characters, of which the first 4096 have about 4097 "
+        "tokens, more than the 512 that the model was trained for: shorten it"
     )
+
+
+def test_no_long_text_is_tokenized_as_a_whole(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The time of libllama's tokenizers grows with the square of the tokens for some
+    # texts, such as spaces, of which this vocabulary makes three tokens each.
+    sizes: list[int] = []
+
+    def counted(model: object, text: str, how: int) -> array[int]:
+        sizes.append(len(text))
+        return _native_tokenize(model, text, how)
+
+    _native_tokenize = _native.tokenize_prompt
+    monkeypatch.setattr(_native, "tokenize_prompt", counted)
+    for text in (" " * 130_000, " \n" * 65_000, "a" * 7000 + " " * 100):
+        (result,) = lh.generate_parallel(context, [text], max_tokens=4)
+        assert "shorten it" in str(result.error)
+    assert max(sizes) <= 4096
+
+
+def test_a_long_text_that_fits_is_one_prompt(smollm2: lh.Model) -> None:
+    text = " " * 20_000 + "<|im_start|>"  # more characters than tokens may be
+    (request,), _ = make_requests(
+        smollm2, [text], None, max_tokens=1, seed=1, stop=None, parse_special="auto"
+    )
+    assert request.problem == ""
+    assert request.tokens.tolist() == lh.tokenize(smollm2, text)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ({"a", "b"}, "not a set: it has no order"),
+        (frozenset("a"), "not a frozenset"),
+        (io.StringIO("a\nb"), "not an open file: read it first"),
+        ({"a": 1}, "not dict"),
+        ("a", "not str"),
+        (b"a", "not bytes"),
+        (3, "not int"),
+        ([{1, 2}], r"prompts\[0\] must be text or a sequence of token ids, not {1, 2}"),
+        ([{1: 2}], r"prompts\[0\] must be text or a sequence of token ids, not {1: 2}"),
+        ([io.BytesIO(b"")], r"prompts\[0\] must be text or a sequence of token ids"),
+    ],
+)
+def test_what_is_no_list_of_prompts_is_refused(
+    context: lh.Context, prompts: object, message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        lh.generate_parallel(context, prompts)
+
+
+def test_a_data_frame_is_not_a_list_of_its_columns(context: lh.Context) -> None:
+    class DataFrame(list):  # type: ignore[type-arg]  # as pandas' and polars' do
+        columns = ("text",)
+
+    with pytest.raises(TypeError, match="not a DataFrame: take one of its columns"):
+        lh.generate_parallel(context, DataFrame(["text"]))
+
+
+def test_other_rows_of_prompts_are_lists(context: lh.Context) -> None:
+    for prompts in (("a", "b"), {"a": 1, "b": 2}.keys(), (c for c in "ab"), deque("ab")):
+        assert len(lh.generate_parallel(context, prompts, max_tokens=1)) == 2
 
 
 def test_every_character_reaches_the_model_as_it_is(context: lh.Context) -> None:
