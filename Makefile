@@ -52,7 +52,7 @@ $(GEMMA3): | $(LLAMA)
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
         test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick soak \
-        reliability bench bench-quick bench-report
+        reliability strangers bench bench-quick bench-report
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -112,6 +112,9 @@ reliability: $(PACKAGE) $(DEV) ## injected faults; the table into docs/reliabili
 	@mkdir -p build/faults
 	$(PYTHON_VENV) tests/faults/faults.py tests/faults/properties.py build/faults 75 build/faults.json
 	$(PYTHON_VENV) tests/faults/report.py faults build/faults.json
+
+strangers: setup $(DEV) models ## what strangers broke, tried again; the table into docs/reliability.md
+	$(PYTHON_VENV) tests/strangers/run.py
 
 # BENCH="--runs 3 --peer-runs 2" shortens it; the same SESSION goes on where it ended.
 SESSION ?= $(shell date +%Y%m%d-%H%M%S)

@@ -1,0 +1,162 @@
+"""Closing, Ctrl-C and pickling, on a real model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+MODEL = os.environ["LLAMAHERD_TEST_SMOLLM2"]
+N_CONTEXTS = 600
+N_LLAMAS = 40
+N_INTERRUPTS = 160
+
+
+def tell(item: int, what: str, tries: int, held: int, note: str) -> None:
+    row = {"item": item, "what": what, "tries": tries, "held": held, "note": note}
+    print(json.dumps(row), flush=True)
+
+
+def contexts() -> None:
+    import llamaherd as lh  # noqa: PLC0415 - not where a Llama is loaded
+
+    model = lh.Model(MODEL)
+    chance = random.Random(1)
+    kept, sizes, peak = [], [], 0.0
+    for _ in range(N_CONTEXTS):
+        context = lh.Context(
+            model, n_ctx=chance.choice([512, 2048, 8192, 32768]), kv_layout="unified"
+        )
+        kept.append(lh.generate_parallel(context, ["One", "Two"], max_tokens=2))
+        peak = max(peak, resident())
+        context.close()
+        sizes.append(resident())
+    early, late = max(sizes[20:120]), max(sizes[-100:])
+    tell(
+        4,
+        "contexts made, used and closed, all results kept: resident memory is flat",
+        N_CONTEXTS,
+        N_CONTEXTS if late < early + 20 else 0,
+        f"at most {early:.0f} MB early, {late:.0f} late; up to {peak:.0f} while open",
+    )
+
+
+def resident() -> float:
+    return psutil.Process().memory_info().rss / 1e6
+
+
+CLOSED_EARLY = """
+import sys, threading, time, llama_cpp, llamaherd as lh
+ends = []
+llama = llama_cpp.Llama(sys.argv[1], n_ctx=256, verbose=False)
+def call():
+    try:
+        lh.generate_parallel(llama, ["The capital of France is"] * 4, max_tokens=4)
+        ends.append("answered")
+    except (lh.ModelClosedError, lh.ContextClosedError):
+        ends.append("closed")
+thread = threading.Thread(target=call)
+thread.start()
+time.sleep(float(sys.argv[2]))
+llama.close()
+thread.join()
+print(*ends)
+"""
+
+
+def llamas() -> None:
+    chance = random.Random(1)
+    ends: Counter[str] = Counter()
+    for _ in range(N_LLAMAS):
+        done = subprocess.run(
+            [sys.executable, "-c", CLOSED_EARLY, MODEL, str(0.8 * chance.random() ** 2)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        ends[done.stdout.strip() if done.returncode == 0 else "crash"] += 1
+    tell(
+        5,
+        "a Llama closed while its first call starts: an answer or an error, no crash",
+        N_LLAMAS,
+        ends["answered"] + ends["closed"],
+        ", ".join(f"{n} {end}" for end, n in ends.most_common()),
+    )
+
+
+def interrupts() -> None:
+    import llamaherd as lh  # noqa: PLC0415
+
+    chance = random.Random(1)
+    n_held = 0
+    with lh.Model(MODEL) as model, lh.Context(model) as context:
+        for k in range(N_INTERRUPTS):
+            delays = [0.03 * chance.random() ** 2]
+            delays += [delays[0] + 0.01 * chance.random()] * (k % 2)
+            armed = threading.Event()
+            presser = threading.Thread(target=press, args=(armed, delays))
+            presser.start()
+            has_results = False
+            try:
+                armed.set()
+                lh.generate_parallel(context, [f"{i} is" for i in range(200)])
+            except lh.Interrupted as error:
+                has_results = len(error.results) == 200
+            except KeyboardInterrupt:  # before the call
+                has_results = not is_any_running()
+            try:
+                presser.join()
+            except KeyboardInterrupt:  # the second one came after the call
+                presser.join()
+            n_held += has_results
+            start = time.perf_counter()
+            lh.generate(context, "One", max_tokens=1)
+            if time.perf_counter() - start > 5:
+                raise SystemExit("a call waits behind one that was interrupted")
+    tell(
+        8,
+        "Ctrl-C in the first 30 ms of a call of 200 prompts, once or twice: results, "
+        "nothing left running",
+        N_INTERRUPTS,
+        n_held,
+        "every other time pressed twice",
+    )
+
+
+def is_any_running() -> bool:
+    from llamaherd import job  # noqa: PLC0415
+
+    return any(not each.wait(0) for each in set(job._jobs))
+
+
+def press(armed: threading.Event, delays: list[float]) -> None:
+    armed.wait()
+    for before, delay in itertools.pairwise([0.0, *delays]):
+        time.sleep(delay - before)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def pickles() -> None:
+    sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
+    import test_pickle  # noqa: PLC0415
+
+    test_pickle.test_all_of_it_goes_to_a_new_process_and_back()
+    n = len(test_pickle.TRAVELLERS)
+    tell(9, "public classes sent to a new process and back, by pickle", n, n, "")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for story in (contexts, llamas, interrupts, pickles):
+        story()

@@ -1,0 +1,62 @@
+"""What strangers broke, tried again: the table of docs/reliability.md.
+
+python run.py [TOPIC ...]      tries them, and writes the table if all topics were tried
+
+A topic is a script beside this one. It prints rows, one JSON object a line: `item` (its
+order in the table), `what`, `tries`, `held` (how many of them went as they should) and
+`note`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+PAGE = FOLDER.parent.parent / "docs" / "reliability.md"
+START = "<!-- strangers: made by tests/strangers/run.py -->\n"
+END = "<!-- /strangers -->"
+
+
+def rows_of(topic: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, str(topic)], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{topic.name} ended with {done.returncode}")
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in lines]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    head = ["| what | tries | held | |", "|---|---|---|---|"]
+    return "\n".join([*head, *map(line_of, sorted(rows, key=lambda row: row["item"]))])
+
+
+def line_of(row: dict[str, Any]) -> str:
+    return f"| {row['what']} | {row['tries']} | {row['held']} | {row['note']} |"
+
+
+def main() -> None:
+    topics = sorted(set(FOLDER.glob("*.py")) - {Path(__file__), FOLDER / "rows.py"})
+    chosen = [path for path in topics if path.stem in sys.argv[1:]] or topics
+    rows = []
+    for topic in chosen:
+        for row in rows_of(topic):
+            print(line_of(row), flush=True)
+            rows.append(row)
+    if chosen == topics:
+        page = PAGE.read_text(encoding="utf-8")
+        before, _, rest = page.partition(START)
+        _, _, after = rest.partition(END)
+        PAGE.write_text(f"{before}{START}{table(rows)}\n{END}{after}", encoding="utf-8")
+    failed = [row for row in rows if row["held"] < row["tries"]]
+    if failed:
+        raise SystemExit(f"{len(failed)} of {len(rows)} did not hold")
+
+
+if __name__ == "__main__":
+    main()
