@@ -1,7 +1,9 @@
 #include "engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <utility>
 
 #include "amx.hpp"
 #include "guard.hpp"
@@ -40,6 +42,35 @@ void check_deterministic(const lh_model& model, const lh_engine_params& p) {
   }
 }
 
+void check_rope(const lh_engine_params& p) {
+  lh::require_range("rope_scaling_type", p.rope_scaling_type,
+                    LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED,
+                    LLAMA_ROPE_SCALING_TYPE_MAX_VALUE);
+  lh::require_range("yarn_orig_ctx", p.yarn_orig_ctx, 0, INT32_MAX);
+  const std::pair<const char*, float> values[] = {
+      {"rope_freq_base", p.rope_freq_base},   {"rope_freq_scale", p.rope_freq_scale},
+      {"yarn_ext_factor", p.yarn_ext_factor}, {"yarn_attn_factor", p.yarn_attn_factor},
+      {"yarn_beta_fast", p.yarn_beta_fast},   {"yarn_beta_slow", p.yarn_beta_slow}};
+  for (const auto& [name, value] : values) {
+    const bool may_be_negative = name[0] == 'y';
+    lh::require(std::isfinite(value) && (may_be_negative || value >= 0),
+                std::string(name) + " must be a finite number" +
+                    (may_be_negative ? "" : " of at least 0") + ", not " +
+                    std::to_string(value));
+  }
+}
+
+void set_rope(llama_context_params& native, const lh_engine_params& p) {
+  native.rope_scaling_type = static_cast<llama_rope_scaling_type>(p.rope_scaling_type);
+  native.rope_freq_base = p.rope_freq_base;
+  native.rope_freq_scale = p.rope_freq_scale;
+  native.yarn_ext_factor = p.yarn_ext_factor;
+  native.yarn_attn_factor = p.yarn_attn_factor;
+  native.yarn_beta_fast = p.yarn_beta_fast;
+  native.yarn_beta_slow = p.yarn_beta_slow;
+  native.yarn_orig_ctx = static_cast<uint32_t>(p.yarn_orig_ctx);
+}
+
 void check(const lh_model& model, const lh_engine_params& p) {
   lh::require_range("n_ctx", p.n_ctx, 1, INT32_MAX);
   lh::require_range("n_seq_max", p.n_seq_max, 1,
@@ -51,6 +82,7 @@ void check(const lh_model& model, const lh_engine_params& p) {
   lh::require_range("flash_attn", p.flash_attn, -1, 1);
   lh::require_range("type_k", p.type_k, -1, GGML_TYPE_COUNT - 1);
   lh::require_range("type_v", p.type_v, -1, GGML_TYPE_COUNT - 1);
+  check_rope(p);
   if (p.deterministic != 0) check_deterministic(model, p);
   if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
     throw Error(LH_CONTEXT_ERROR,
@@ -117,6 +149,7 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
   native.swa_full = params.swa_full != 0;
   if (params.type_k >= 0) native.type_k = static_cast<ggml_type>(params.type_k);
   if (params.type_v >= 0) native.type_v = static_cast<ggml_type>(params.type_v);
+  set_rope(native, params);
   native.no_perf = true;
   native.abort_callback = on_abort;
   native.abort_callback_data = self->abort_flag_;
@@ -133,6 +166,7 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
                 "the model keeps no memory of a text, so it cannot "
                 "generate (is it an embedding model?)");
   }
+  model.adapters().set(model.get(), ctx.get());
   return ctx;
 }
 

@@ -19,6 +19,11 @@ void lh_engine_default_params(lh_engine_params* params) {
     p.offload_kqv = 1;
     p.type_k = -1;
     p.type_v = -1;
+    p.rope_scaling_type = -1;
+    p.yarn_ext_factor = -1.0F;
+    p.yarn_attn_factor = -1.0F;
+    p.yarn_beta_fast = -1.0F;
+    p.yarn_beta_slow = -1.0F;
     deref(params, "params") = p;
   });
 }

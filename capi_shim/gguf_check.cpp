@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
-#include "gguf.h"
 #include "gguf_hazards.hpp"
 #include "guard.hpp"
 #include "llama.h"
@@ -14,15 +14,18 @@
 namespace lh {
 namespace {
 
-struct Closer {
+struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
-  void operator()(gguf_context* header) const { gguf_free(header); }
 };
-using File = std::unique_ptr<std::FILE, Closer>;
-using Header = std::unique_ptr<gguf_context, Closer>;
+using File = std::unique_ptr<std::FILE, FileCloser>;
 
+std::string named(const char* kind, const std::string& path) {
+  return std::string(kind) + " file \"" + path + "\"";
+}
+
+// `name`: of the file, with its kind.
 [[noreturn]] void refuse(const std::string& name, const std::string& reason) {
-  throw Error(LH_MODEL_ERROR, "model file \"" + name + "\" " + reason);
+  throw Error(LH_MODEL_ERROR, name + " " + reason);
 }
 
 uint64_t size_of(std::FILE* file, const std::string& name) {
@@ -104,23 +107,13 @@ std::string part_path(const std::string& path, int32_t part, int32_t n_parts) {
   return other.c_str();
 }
 
-lh_gguf_info check_one(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
-  }
-  return check_gguf_file(file.get(), path);
-}
-
-}  // namespace
-
-lh_gguf_info check_gguf_file(std::FILE* file, const std::string& name) {
+Gguf read_file(std::FILE* file, const std::string& name) {
   backend_init(false);  // for the log
   lh_gguf_info info{};
   info.file_bytes = size_of(file, name);
   check_start(file, name, info.file_bytes);
   const LogMark mark;
-  const Header header(gguf_init_from_file_ptr(file, {/*no_alloc=*/true, nullptr}));
+  Header header(gguf_init_from_file_ptr(file, {/*no_alloc=*/true, nullptr}));
   if (header == nullptr) {
     // The reader stops where it stumbles.
     const auto where = static_cast<int64_t>(ftello(file));
@@ -136,23 +129,46 @@ lh_gguf_info check_gguf_file(std::FILE* file, const std::string& name) {
   const std::string kind = text_or_empty(header.get(), "general.architecture");
   const size_t kept = std::min(kind.size(), sizeof info.architecture - 1);
   std::memcpy(info.architecture, kind.data(), kept);
-  return info;
+  return {std::move(header), info};
+}
+
+}  // namespace
+
+lh_gguf_info check_gguf_file(std::FILE* file, const std::string& name) {
+  return read_file(file, named("model", name)).info;
+}
+
+Gguf read_gguf(const std::string& path, const char* kind) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) {
+    refuse(named(kind, path), std::string("cannot be opened: ") + std::strerror(errno));
+  }
+  return read_file(file.get(), named(kind, path));
+}
+
+std::vector<std::string> part_paths(const std::string& path, int32_t n_parts) {
+  std::vector<std::string> paths = {path};
+  for (int32_t part = 1; part < n_parts; ++part) {
+    paths.push_back(part_path(path, part, n_parts));
+    if (!paths.back().empty()) continue;
+    refuse(named("model", path),
+           "is the first of " + std::to_string(n_parts) +
+               " parts, but is not named like one: its name must end in "
+               "\"-00001-of-0000N.gguf\", as the parts were named when made");
+  }
+  return paths;
 }
 
 lh_gguf_info check_gguf(const std::string& path) {
-  lh_gguf_info all = check_one(path);
+  lh_gguf_info all = read_gguf(path, "model").info;
   if (all.n_parts > 1 && all.i_part != 0) {
-    refuse(path, "is part " + std::to_string(all.i_part + 1) + " of " +
-                     std::to_string(all.n_parts) + ": give the path of the first part");
+    refuse(named("model", path), "is part " + std::to_string(all.i_part + 1) + " of " +
+                                     std::to_string(all.n_parts) +
+                                     ": give the path of the first part");
   }
-  for (int32_t part = 1; part < all.n_parts; ++part) {
-    const std::string other = part_path(path, part, all.n_parts);
-    if (other.empty()) {
-      refuse(path, "is the first of " + std::to_string(all.n_parts) +
-                       " parts, but is not named like one: its name must end in "
-                       "\"-00001-of-0000N.gguf\", as the parts were named when made");
-    }
-    const lh_gguf_info one = check_one(other);
+  const auto paths = part_paths(path, all.n_parts);
+  for (size_t part = 1; part < paths.size(); ++part) {
+    const lh_gguf_info one = read_gguf(paths[part], "model").info;
     all.file_bytes += one.file_bytes;
     all.tensor_bytes += one.tensor_bytes;
     all.n_tensors += one.n_tensors;

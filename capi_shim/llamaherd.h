@@ -97,13 +97,34 @@ LH_API uint32_t lh_derive_seed(uint32_t seed, uint64_t index);
 
 typedef struct lh_model lh_model;
 
+/* A LoRA adapter and its factor. */
+typedef struct lh_lora {
+  const char* path; /* a GGUF file, which the model then owns what was loaded from; or */
+  void* adapter;    /* NULL, or a `struct llama_adapter_lora *` that someone else owns and
+                       keeps alive as long as engines of the model run; `path` is not read */
+  float scale;      /* finite; 0: as if it were not there, but a file is checked */
+} lh_lora;
+
+/* What is added to a model's weights in all engines that are made of it. */
+typedef struct lh_adapters {
+  const lh_lora* lora;
+  int32_t n_lora;
+  /* A control vector, as llama_set_adapter_cvec takes it: float32[n_cvec], copied; the
+   * model's n_embd numbers for each layer from 1 on. NULL: none. */
+  const float* cvec;
+  uint64_t n_cvec;
+  int32_t cvec_first_layer, cvec_last_layer; /* those that it is added to */
+} lh_adapters;
+
 typedef struct lh_model_params {
   int32_t n_gpu_layers; /* layers to keep in video memory; negative: all */
   int32_t use_mmap;
   int32_t use_mlock;
   int32_t vocab_only;
-  int32_t check_tensors; /* validate every tensor's data while loading */
-  uint64_t memory_bytes; /* refuse a model with more bytes of tensors; 0: load any */
+  int32_t check_tensors;       /* validate every tensor's data while loading */
+  uint64_t memory_bytes;       /* refuse a model with more bytes of tensors, its adapters'
+                                  included; 0: load any */
+  const lh_adapters* adapters; /* read during the call only; NULL: none */
 } lh_model_params;
 
 LH_API void lh_model_default_params(lh_model_params* params);
@@ -123,13 +144,16 @@ typedef struct lh_gguf_info {
  * tensors' numbers (see check_tensors), nor at what only a loading model can judge. */
 LH_API int32_t lh_gguf_check(const char* path, lh_gguf_info* out, lh_error* error);
 
-/* Loads a GGUF file (llama_model_load_from_file) after lh_gguf_check. The caller owns
- * *out. */
+/* Loads a GGUF file (llama_model_load_from_file) after lh_gguf_check, and the files of
+ * its adapters (llama_adapter_lora_init) after a check of theirs: one that is damaged, no
+ * LoRA adapter or made for another model is LH_MODEL_ERROR. The caller owns *out. */
 LH_API int32_t lh_model_load(const char* path, const lh_model_params* params,
                              lh_model** out, lh_error* error);
 
-/* Wraps a `struct llama_model *` that someone else owns and keeps alive. */
-LH_API int32_t lh_model_borrow(void* llama_model, lh_model** out, lh_error* error);
+/* Wraps a `struct llama_model *` that someone else owns and keeps alive. adapters: NULL,
+ * or with what it is to compute; none of them by its path. */
+LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
+                               lh_model** out, lh_error* error);
 LH_API void lh_model_free(lh_model* model);
 
 typedef struct lh_model_info {
@@ -283,6 +307,15 @@ typedef struct lh_engine_params {
                               flash attention, kv_unified 0, type_k unequal to type_v or
                               both quantized; n_seq_max and n_ubatch multiples of 8. A
                               prompt then needs 7 cells more. See docs/decisions/0012. */
+  /* Where tokens stand, as llama_context_params have it: */
+  int32_t rope_scaling_type; /* enum llama_rope_scaling_type; -1: the model's */
+  float rope_freq_base;      /* 0: the model's */
+  float rope_freq_scale;     /* 0: the model's */
+  float yarn_ext_factor;     /* this and the next three: negative: the model's */
+  float yarn_attn_factor;
+  float yarn_beta_fast;
+  float yarn_beta_slow;
+  int32_t yarn_orig_ctx; /* 0: the model's */
 } lh_engine_params;
 
 LH_API void lh_engine_default_params(lh_engine_params* params);

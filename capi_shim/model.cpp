@@ -6,6 +6,7 @@
 #include "gguf_check.hpp"
 #include "guard.hpp"
 #include "log.hpp"
+#include "lora_check.hpp"
 
 using lh::Error;
 
@@ -50,7 +51,9 @@ void check_size(const std::string& path, uint64_t needed, uint64_t available) {
 
 std::unique_ptr<lh_model> lh_model::load(const char* path,
                                          const lh_model_params& params) {
-  check_size(path, lh::check_gguf(path).tensor_bytes, params.memory_bytes);
+  lh::check_adapters(params.adapters, /*is_borrowed=*/false);
+  const uint64_t n_bytes = lh::check_gguf(path).tensor_bytes;
+  check_size(path, n_bytes + lh::check_loras(params.adapters, path), params.memory_bytes);
   if (params.vocab_only == 0) lh::check_amx();
   llama_model_params native = llama_model_default_params();
   native.n_gpu_layers = params.n_gpu_layers;
@@ -70,13 +73,18 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   std::unique_ptr<llama_model, Deleter> owned(loaded);
   std::unique_ptr<lh_model> model(new lh_model(loaded));
   model->owned_ = std::move(owned);
+  model->adapters_.load(params.adapters, loaded);
   return model;
 }
 
-std::unique_ptr<lh_model> lh_model::borrow(llama_model* model) {
+std::unique_ptr<lh_model> lh_model::borrow(llama_model* model,
+                                           const lh_adapters* adapters) {
+  lh::check_adapters(adapters, /*is_borrowed=*/true);
   lh::check_amx();
   lh::refuse_children();
-  return std::unique_ptr<lh_model>(new lh_model(model));
+  std::unique_ptr<lh_model> borrowed(new lh_model(model));
+  borrowed->adapters_.load(adapters, model);
+  return borrowed;
 }
 
 lh_model::lh_model(llama_model* model)

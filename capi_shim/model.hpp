@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "adapters.hpp"
 #include "llama.h"
 #include "llamaherd.h"
 #include "token_pieces.hpp"
@@ -35,10 +36,12 @@ class SpecialTexts {
 struct lh_model {
  public:
   static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
-  static std::unique_ptr<lh_model> borrow(llama_model* model);
+  static std::unique_ptr<lh_model> borrow(llama_model* model,
+                                          const lh_adapters* adapters = nullptr);
 
   llama_model* get() const { return model_; }
   const llama_vocab* vocab() const { return vocab_; }
+  const lh::Adapters& adapters() const { return adapters_; }
   int32_t n_vocab() const { return n_vocab_; }
   bool contains(int32_t token) const { return token >= 0 && token < n_vocab_; }
 
@@ -67,6 +70,7 @@ struct lh_model {
   explicit lh_model(llama_model* model);
 
   std::unique_ptr<llama_model, Deleter> owned_;  // empty for a borrowed model
+  lh::Adapters adapters_;  // after it: what the model would free must be freed before
   llama_model* model_;
   const llama_vocab* vocab_;
   int32_t n_vocab_;

@@ -88,7 +88,7 @@ uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {
 // ---- model --------------------------------------------------------------------------
 
 void lh_model_default_params(lh_model_params* params) {
-  guard(nullptr, [&] { deref(params, "params") = {0, 1, 0, 0, 0, 0}; });
+  guard(nullptr, [&] { deref(params, "params") = {0, 1, 0, 0, 0, 0, nullptr}; });
 }
 
 int32_t lh_gguf_check(const char* path, lh_gguf_info* out, lh_error* error) {
@@ -103,11 +103,12 @@ int32_t lh_model_load(const char* path, const lh_model_params* params, lh_model*
   });
 }
 
-int32_t lh_model_borrow(void* llama_model_pointer, lh_model** out, lh_error* error) {
+int32_t lh_model_borrow(void* llama_model_pointer, const lh_adapters* adapters,
+                        lh_model** out, lh_error* error) {
   return guard(error, [&] {
     deref(out, "out") = nullptr;
     auto* model = static_cast<llama_model*>(llama_model_pointer);
-    *out = lh_model::borrow(&deref(model, "llama_model")).release();
+    *out = lh_model::borrow(&deref(model, "llama_model"), adapters).release();
   });
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from array import array
 from dataclasses import dataclass, fields
@@ -25,9 +26,10 @@ _abi.preload(_abi.libllama_folder())
 from llamaherd._shim import ffi, lib  # noqa: E402 - after the preload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from llamaherd._shim import CData
+    from llamaherd.adapters import ControlVector, Lora
 
 __all__ = ["ffi", "lib"]  # for the other _native modules
 
@@ -191,6 +193,7 @@ class ModelInfo:
 
 def model_load(
     path: bytes,
+    loras: Sequence[Lora] = (),
     *,
     n_gpu_layers: int,
     use_mmap: bool,
@@ -201,8 +204,8 @@ def model_load(
     """Loads a GGUF file. The model is freed with the last reference to the result.
 
     Raises:
-        ModelLoadError: libllama cannot load it, or its tensors take more than
-            `memory_bytes`, unless that is 0.
+        ModelLoadError: libllama cannot load it or an adapter, or their tensors take more
+            than `memory_bytes`, unless that is 0.
     """
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
@@ -211,18 +214,53 @@ def model_load(
     params.use_mlock = use_mlock
     params.check_tensors = check_tensors
     params.memory_bytes = memory_bytes
+    adapters, _kept = _native_adapters(loras, None)
+    params.adapters = adapters
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
     check(lib.lh_model_load(path, params, out, error), error)
     return ffi.gc(out[0], lib.lh_model_free)
 
 
-def model_borrow(address: int) -> CData:
-    """Wraps the `llama_model` at an address; its owner must keep it alive."""
+def model_borrow(
+    address: int, loras: Sequence[Lora] = (), cvec: ControlVector | None = None
+) -> CData:
+    """Wraps the `llama_model` at an address; its owner must keep it alive.
+
+    Args:
+        address: Of the model.
+        loras: Adapters with addresses, which their owner keeps alive as well.
+        cvec: A control vector.
+    """
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
-    check(lib.lh_model_borrow(ffi.cast("void *", address), out, error), error)
+    adapters, _kept = _native_adapters(loras, cvec)
+    model = ffi.cast("void *", address)
+    check(lib.lh_model_borrow(model, adapters, out, error), error)
     return ffi.gc(out[0], lib.lh_model_free)
+
+
+def _native_adapters(
+    loras: Sequence[Lora], cvec: ControlVector | None
+) -> tuple[CData, list[CData]]:
+    """An `lh_adapters`, and what it points to."""
+    native = ffi.new("lh_adapters *")
+    items = ffi.new("lh_lora[]", len(loras))
+    kept = [items]
+    for item, lora in zip(items, loras, strict=True):
+        item.scale = lora.scale
+        item.adapter = ffi.cast("void *", lora.address)
+        if lora.path is not None:
+            kept.append(ffi.new("char[]", os.fsencode(lora.path)))
+            item.path = kept[-1]
+    native.lora, native.n_lora = items, len(loras)
+    if cvec is not None:
+        native.cvec = ffi.from_buffer("float[]", cvec.data)
+        kept.append(native.cvec)
+        native.n_cvec = len(cvec.data) // ffi.sizeof("float")
+        native.cvec_first_layer = cvec.first_layer
+        native.cvec_last_layer = cvec.last_layer
+    return native, kept
 
 
 def model_info(model: CData) -> ModelInfo:

@@ -61,6 +61,14 @@ class EngineParams:
     type_k: int
     type_v: int
     deterministic: bool
+    rope_scaling_type: int
+    rope_freq_base: float
+    rope_freq_scale: float
+    yarn_ext_factor: float
+    yarn_attn_factor: float
+    yarn_beta_fast: float
+    yarn_beta_slow: float
+    yarn_orig_ctx: int
 
 
 class NativeEngine:

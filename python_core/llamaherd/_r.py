@@ -88,8 +88,14 @@ def backend_free() -> None:
 
 @_boundary
 def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Loads a model. Returns it as `python`, with what R prints about it."""
-    model = lh.Model(path, **options)
+    """Loads a model. Returns it as `python`, with what R prints about it.
+
+    Args:
+        path: Of its file.
+        options: Arguments of `Model`; `lora`, if any, with a pair for each adapter.
+    """
+    lora = [tuple(pair) for pair in options.get("lora", ())]
+    model = lh.Model(path, **{**options, "lora": lora})
     return {
         "python": model,
         "description": _clean(model.description),

@@ -44,6 +44,11 @@ def apply_chat_template(
         ChatTemplateError: There is no template, or it refuses the messages.
     """
     owner = as_model(model)
+    if template is None and owner.told.chat_format is not None:
+        raise ChatTemplateError(
+            f"the Llama was made with {owner.told.chat_format}, which llamaherd cannot "
+            "write prompts for; pass template="
+        )
     source = (
         owner.chat_template if template is None else checks.text("template", template)
     )

@@ -9,10 +9,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
-from llamaherd import _native, checks, kv_cells, machine
+from llamaherd import _native, checks, kv_cells, machine, rope
 from llamaherd._native_engine import EngineParams, NativeEngine
 from llamaherd.errors import ContextClosedError, ContextError
 from llamaherd.model import Model
+from llamaherd.of_llama import told_of
 from llamaherd.plan import (
     AUTO_SLOTS,
     MAX_CTX,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.client import Kept
+    from llamaherd.rope import ScalingType
 
 _MAX_THREADS = 1024
 _MAX_BATCH = 1 << 16
@@ -69,7 +71,7 @@ class Context:
             than `n_batch`.
         n_threads_batch: Threads for prompts; None: as `n_threads`.
         flash_attn: Use flash attention; "auto": if the model can.
-        type_k: Type of the cached keys, such as "f16" or "q8_0".
+        type_k: Type of the cached keys, such as "f16" or "q8_0"; None: f16.
         type_v: Type of the cached values; None: f16, or bf16 if `deterministic`.
         offload_kqv: Keep the KV cache on the GPU, if there is one.
         swa_full: Keep all cells of layers with sliding-window attention.
@@ -77,6 +79,18 @@ class Context:
             of the order and of `n_seq_max`. Calls then take 1.1 to 1.5 times as long,
             with AMX up to 2.6 times; see docs/decisions/0012. For the processor: warns
             where libllama can use a GPU.
+        rope_scaling_type: How rotary embeddings are stretched: "none", "linear", "yarn"
+            or "longrope". For this and the next seven, None: as the model's file says.
+        rope_freq_base: Their base frequency.
+        rope_freq_scale: What their frequencies are multiplied by.
+        yarn_ext_factor: YaRN's mix of interpolation and extrapolation.
+        yarn_attn_factor: YaRN's factor of magnitudes.
+        yarn_beta_fast: YaRN's low correction dimension.
+        yarn_beta_slow: YaRN's high correction dimension.
+        yarn_orig_ctx: Tokens that the model was trained on before it was stretched.
+
+    On a model of a `llama_cpp.Llama` what the Llama was told counts where an argument is
+    None or "auto".
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -97,15 +111,45 @@ class Context:
         n_ubatch: int | None = None,
         n_threads_batch: int | None = None,
         flash_attn: bool | Literal["auto"] = "auto",
-        type_k: str = "f16",
+        type_k: str | None = None,
         type_v: str | None = None,
         offload_kqv: bool = True,
         swa_full: bool = False,
         deterministic: bool = False,
+        rope_scaling_type: ScalingType | None = None,
+        rope_freq_base: float | None = None,
+        rope_freq_scale: float | None = None,
+        yarn_ext_factor: float | None = None,
+        yarn_attn_factor: float | None = None,
+        yarn_beta_fast: float | None = None,
+        yarn_beta_slow: float | None = None,
+        yarn_orig_ctx: int | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be a llamaherd.Model, not {model!r}")
         model.check_generates()
+        told = dict(model.told.context)
+        if n_ctx == "auto":
+            n_ctx = told.get("n_ctx", n_ctx)
+        if kv_layout == "auto":
+            kv_layout = told.get("kv_layout", kv_layout)
+        if flash_attn == "auto":
+            flash_attn = told.get("flash_attn", flash_attn)
+        self._rope = {
+            **{name: told[name] for name in rope.NAMES if name in told},
+            **rope.checked(
+                {
+                    "rope_scaling_type": rope_scaling_type,
+                    "rope_freq_base": rope_freq_base,
+                    "rope_freq_scale": rope_freq_scale,
+                    "yarn_ext_factor": yarn_ext_factor,
+                    "yarn_attn_factor": yarn_attn_factor,
+                    "yarn_beta_fast": yarn_beta_fast,
+                    "yarn_beta_slow": yarn_beta_slow,
+                    "yarn_orig_ctx": yarn_orig_ctx,
+                }
+            ),
+        }
         layouts: tuple[Layout | Literal["auto"], ...] = (
             "auto",
             "unified",
@@ -123,8 +167,11 @@ class Context:
         ubatch = _integer_or("n_ubatch", n_ubatch, 1, batch, min(batch, 512))
         threads = _integer_or("n_threads", n_threads, 1, _MAX_THREADS, machine.n_cores())
         type_names = tuple(kv_cells.TYPES)
-        keys = checks.choice("type_k", type_k, type_names)
-        values_default = "bf16" if deterministic else "f16"
+        keys_default = told.get("type_k", "f16")
+        keys = checks.choice(
+            "type_k", keys_default if type_k is None else type_k, type_names
+        )
+        values_default = told.get("type_v", "bf16" if deterministic else "f16")
         values = checks.choice("type_v", type_v or values_default, type_names)
         attention = checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
         if checks.flag("deterministic", deterministic):
@@ -147,6 +194,7 @@ class Context:
             type_k=kv_cells.TYPES[keys][0],
             type_v=kv_cells.TYPES[values][0],
             deterministic=deterministic,
+            **rope.engine_params(self._rope),
         )
         self.model = model
         self.turns = Turns()
@@ -177,11 +225,14 @@ class Context:
         """Settings that change what is computed by more than rounding, by argument."""
         names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
         attention = {number: value for value, number in _FLASH_ATTN.items()}
+        cvec = self.model.told.cvec
         return {
             "type_k": names[self._params.type_k],
             "type_v": names[self._params.type_v],
             "flash_attn": attention[self._params.flash_attn],
             "deterministic": self._params.deterministic,
+            **self._rope,
+            **({} if cvec is None else {"cvec": cvec.name}),
         }
 
     def prepare(
@@ -289,9 +340,11 @@ def as_context(value: object) -> Context:
         )
     with _contexts_lock:
         context = _contexts_of_llamas.get(value)
-        if context is None or context.closed:
+        if context is None or context.closed or context.model.told != told_of(value):
             # Borrowed: one that kept its Llama alive would never leave the dictionary.
-            context = Context(Model.borrow(value))
+            model = Model.borrow(value)
+            offload = dict(model.told.context).get("offload_kqv", True)
+            context = Context(model, offload_kqv=offload)
             _contexts_of_llamas[value] = context
         return context
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakMethod, WeakSet, ref
 
 from llamaherd import _native, checks, machine
-from llamaherd.errors import ContextError, ModelClosedError, ModelLoadError
+from llamaherd.adapters import checked_loras, checked_path
+from llamaherd.errors import ContextError, ModelClosedError
 from llamaherd.in_use import InUse
 from llamaherd.model_file import ModelFile
+from llamaherd.of_llama import Told, told_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import ExitStack
     from types import TracebackType
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from llamaherd._native import ModelInfo
     from llamaherd._shim import CData
+    from llamaherd.adapters import Lora, LoraOption
     from llamaherd.context import Context
 
 
@@ -35,35 +38,42 @@ class Model:
 
     Args:
         path: A GGUF file.
+        lora: LoRA adapters that all contexts compute with: the path of a GGUF file, a
+            pair (path, scale), or a list of those.
         n_gpu_layers: Layers to keep in video memory; negative: all.
         use_mmap: Map the file instead of reading it.
         use_mlock: Keep it from being swapped out.
         check_tensors: Validate every tensor's data while loading.
-        check_memory: Refuse a model that is larger than the memory that is available;
-            not looked at with layers on a GPU.
+        check_memory: Refuse a model that is larger, with its adapters, than the memory
+            that is available; not looked at with layers on a GPU.
 
     Attributes:
         path: The file; None for a model that a `llama_cpp.Llama` owns.
         file: Tells what is in the file; None for a model that differs from its file.
+        told: Its adapters, and what else the Llama was told that it is of.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ModelLoadError: The file is missing, is no GGUF file, is cut off or damaged, does
-            not fit into memory, or cannot be loaded for another reason.
+        ValueError: The scale of an adapter is not finite.
+        ModelLoadError: A file is missing, is no GGUF file, is cut off or damaged, does
+            not fit into memory, or cannot be loaded for another reason; an adapter was
+            made for another model.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
+        lora: LoraOption | Sequence[LoraOption] | None = None,
         n_gpu_layers: int = 0,
         use_mmap: bool = True,
         use_mlock: bool = False,
         check_tensors: bool = False,
         check_memory: bool = True,
     ) -> None:
-        file = _checked_path(path)
+        file = checked_path("path", path)
         content = ModelFile(file)  # as it is now, not after loading
+        loras = checked_loras(lora)
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         if n_layers != 0 and not _native.supports_gpu():
             warnings.warn(
@@ -75,6 +85,7 @@ class Model:
         is_limited = checks.flag("check_memory", check_memory) and n_layers == 0
         handle = _native.model_load(
             os.fsencode(file),
+            loras,
             n_gpu_layers=n_layers,
             use_mmap=checks.flag("use_mmap", use_mmap),
             use_mlock=checks.flag("use_mlock", use_mlock),
@@ -82,17 +93,21 @@ class Model:
             memory_bytes=machine.available_memory() if is_limited else 0,
         )
         self._prepare(file, content)
+        self.told = Told(loras)
         self._open(handle)
 
     @classmethod
     def from_llama(cls, llama: Llama) -> Model:
         """Uses the model that a `llama_cpp.Llama` has loaded, and keeps that alive.
 
-        Closing the Llama closes this model first.
+        Contexts on it compute what the Llama computes: its LoRA adapter and control
+        vector, its settings of rotary embeddings, its types of the KV cache, unless the
+        context is told otherwise. Closing the Llama closes this model first.
 
         Raises:
             TypeError: `llama` is no Llama.
             ModelClosedError: It is closed.
+            ContextError: It computes in a way that llamaherd cannot.
         """
         model = cls.borrow(llama)
         model._owner = llama  # noqa: SLF001 - this is an alternative __init__
@@ -111,18 +126,23 @@ class Model:
         _native.backend_init(chain=True)  # if llama_cpp was imported after llamaherd
         model = cls.__new__(cls)
         model._prepare(None, _file_of_llama(llama))  # noqa: SLF001
-        # Another thread may close the Llama at any moment. From the second line on it
-        # waits for this thread, and the third one tells whether that was in time.
+        # Another thread may close the Llama at any moment. With the callbacks it waits
+        # for this thread, and what follows them tells whether that was in time. The
+        # Llama frees its adapter before its model.
         with model._in_use:  # noqa: SLF001
-            exit_stack.callback(_call_if_alive, WeakMethod(model.close))
-            if _is_being_freed(exit_stack):
+            for stack in (exit_stack, llama._stack):  # noqa: SLF001
+                stack.callback(_call_if_alive, WeakMethod(model.close))
+            if _is_being_freed(exit_stack) or _has_lost_its_adapter(llama):
                 raise ModelClosedError("the Llama is closed")
-            model._open(_native.model_borrow(inner.model))  # noqa: SLF001
+            model.told = told = told_of(llama)
+            handle = _native.model_borrow(inner.model, told.loras, told.cvec)
+            model._open(handle)  # noqa: SLF001
         return model
 
     def _prepare(self, path: Path | None, content: ModelFile | None) -> None:
         self.path = path
         self.file = content
+        self.told = Told()
         self._native: CData | None = None
         self._was_closed = False
         self._owner: Llama | None = None
@@ -175,9 +195,17 @@ class Model:
 
     @cached_property
     def chat_template(self) -> str | None:
-        """The model's own Jinja chat template; None if it has none."""
+        """The model's own Jinja chat template; None if it has none.
+
+        Of a Llama with another `chat_format` that the model's file has, that one.
+        """
         with self.using() as handle:
-            return _native.chat_template(handle)
+            return self.told.template or _native.chat_template(handle)
+
+    @property
+    def loras(self) -> tuple[Lora, ...]:
+        """The LoRA adapters that contexts on it compute with."""
+        return self.told.loras
 
     @property
     def n_vocab(self) -> int:
@@ -298,18 +326,17 @@ def _is_being_freed(stack: ExitStack) -> bool:
     return first is None or getattr(first[1], "__wrapped__", None) is _call_if_alive
 
 
+def _has_lost_its_adapter(llama: Llama) -> bool:
+    """Whether a Llama's adapter is freed already, or at this moment: see above."""
+    callbacks = list(llama._stack._exit_callbacks)  # type: ignore[attr-defined]  # noqa: SLF001
+    names = (
+        getattr(getattr(callback, "__wrapped__", None), "__name__", "")
+        for _, callback in callbacks
+    )
+    return llama.lora_path is not None and "free_lora_adapter" not in names
+
+
 def _call_if_alive(method: ref[Callable[[], None]]) -> None:
     function = method()
     if function is not None:
         function()
-
-
-def _checked_path(path: object) -> Path:
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path must be a str or a path, not {path!r}")
-    file = Path(path)
-    if not file.exists():
-        raise ModelLoadError(f"path: there is no file {str(file)!r}")
-    if not file.is_file():
-        raise ModelLoadError(f"path: {str(file)!r} is not a file")
-    return file

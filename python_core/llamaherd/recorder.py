@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
+    from llamaherd.adapters import Lora
     from llamaherd.call import Call, Prepare
     from llamaherd.client import Request
     from llamaherd.context import Context
@@ -61,12 +62,19 @@ def recorded(call: Call, context: Context, path: str | os.PathLike[str]) -> Reco
             "model's Llama was made with kv_overrides, or its file is gone"
         )
     check_unchanged(model.file)
+    for lora in model.loras:
+        if lora.file is None:
+            raise JournalError(
+                f"journal: the file of the LoRA adapter is gone: {str(lora.path)!r}"
+            )
+        check_unchanged(lora.file)
     return RecordedCall(
         call,
         Journal(path),
         model.file,
         context.numerics,
         lambda tokens: detokenize(model, tokens, unparse_special=True),
+        loras=model.loras,
     )
 
 
@@ -79,6 +87,7 @@ class RecordedCall:
         file: Of the model that it runs on.
         context: Settings of the context that the text depends on.
         detokenize: Makes the text of a prompt that was given as tokens.
+        loras: Adapters of the model; their files are there.
 
     Attributes:
         problem: After the run: why not all of its results are stored; "" if all are.
@@ -91,11 +100,14 @@ class RecordedCall:
         file: ModelFile,
         context: Mapping[str, object],
         detokenize: Callable[[Sequence[int]], str],
+        *,
+        loras: Sequence[Lora] = (),
     ) -> None:
         self._call = call
         self._journal = journal
         self._file = file
-        self._context = context
+        self._context = dict(context)
+        self._loras = loras
         self._detokenize = detokenize
         self._settings: dict[object, str] = {}
         self._keys: list[bytes] = []
@@ -113,8 +125,8 @@ class RecordedCall:
             JournalError: The journal is damaged, or the model's file has changed.
         """
         with closing(self._journal):
-            sha256 = self._hash_of_model(is_cancelled)
-            if sha256 is None:
+            sha256 = self._hash_of(self._file, is_cancelled)
+            if sha256 is None or not self._name_loras(is_cancelled):
                 return self._call.run(prepare, is_cancelled)
             self._keys = [
                 journal_key(sha256, self._settings_of(request), request)
@@ -152,8 +164,21 @@ class RecordedCall:
                 )
         return known
 
-    def _hash_of_model(self, is_cancelled: Callable[[], bool]) -> bytes | None:
-        file = self._file
+    def _name_loras(self, is_cancelled: Callable[[], bool]) -> bool:
+        """Adds the adapters to the settings, in any order alike. False: cancelled."""
+        names = []
+        for lora in self._loras:
+            if lora.scale == 0 or lora.file is None:
+                continue
+            sha256 = self._hash_of(lora.file, is_cancelled)
+            if sha256 is None:
+                return False
+            names.append([sha256.hex(), lora.scale])
+        if names:
+            self._context["lora"] = sorted(names)
+        return True
+
+    def _hash_of(self, file: ModelFile, is_cancelled: Callable[[], bool]) -> bytes | None:
         stored = self._journal.find_model_hash(file.state)
         if stored is not None:
             file.remember(stored)
@@ -279,13 +304,13 @@ class Writer:
 
 
 def check_unchanged(file: ModelFile) -> None:
-    """Checks that a model's file still holds the model that was loaded.
+    """Checks that the file of a model or an adapter still holds what was loaded.
 
     Raises:
         JournalError: It was changed or removed since.
     """
     if not file.is_unchanged:
         raise JournalError(
-            f"journal: the model's file {file.name!r} has changed since it was loaded, "
+            f"journal: the file {file.name!r} has changed since it was loaded, "
             "so that nobody can tell later which model answered: load it again"
         )

@@ -23,7 +23,11 @@
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
 #'   `"q8_0"`), `offload_kqv`, `swa_full`, and `deterministic` (TRUE: every answer is the
 #'   same, to the last bit, whatever runs beside it, in whatever order; prompts are then
-#'   read more slowly, by up to half). Any other name is an error.
+#'   read more slowly, by up to half); and those of rotary embeddings, where the model's
+#'   file is not to decide: `rope_scaling_type` (`"none"`, `"linear"`, `"yarn"` or
+#'   `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
+#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name
+#'   is an error.
 #' @returns A `llamaherd_context`. `close()` gives its memory back; so does R when no
 #'   variable holds it any more.
 #' @seealso [generate_parallel()]
@@ -85,7 +89,15 @@ context_dots <- function(dots, count, error_call = rlang::caller_env()) {
     type_v = check_string,
     offload_kqv = check_flag,
     swa_full = check_flag,
-    deterministic = check_flag
+    deterministic = check_flag,
+    rope_scaling_type = check_string,
+    rope_freq_base = check_number,
+    rope_freq_scale = check_number,
+    yarn_ext_factor = check_number,
+    yarn_attn_factor = check_number,
+    yarn_beta_fast = check_number,
+    yarn_beta_slow = check_number,
+    yarn_orig_ctx = count
   )
   check_dots(dots, names(checks), error_call)
   for (name in names(dots)) {

@@ -13,10 +13,13 @@
 #' @param verify_integrity TRUE checks that the file is a GGUF file before Python is
 #'   started. Loading itself always checks the file: one that is cut off or damaged is
 #'   refused with the reason.
-#' @param check_memory TRUE refuses a model that is larger than the memory available now;
-#'   models with layers on a GPU are not checked.
+#' @param check_memory TRUE refuses a model that is larger, with its adapters, than the
+#'   memory available now; models with layers on a GPU are not checked.
 #' @param verbosity Negative: errors only. From 2 on, also a line about the model. The
 #'   rest is the default: errors and warnings.
+#' @param lora LoRA adapters that were made for the model, as GGUF files: their paths, or
+#'   numbers to scale them by, named by their paths, as in `c("a.gguf" = 0.5)`. Several add
+#'   up. NULL: none.
 #' @returns A `llamaherd_model`. `close()` gives its memory back; so does R when no
 #'   variable holds it any more.
 #' @seealso [context_create()], [model_metadata()]
@@ -25,6 +28,8 @@
 #' \dontrun{
 #' model <- model_load("~/models/SmolLM2-135M-Instruct.Q4_1.gguf")
 #' model
+#' model_load("~/models/base.gguf", lora = "~/models/adapter.gguf")
+#' model_load("~/models/base.gguf", lora = c("~/models/adapter.gguf" = 0.5))
 #' }
 model_load <- function(
   model_path,
@@ -37,7 +42,8 @@ model_load <- function(
   verify_integrity = TRUE,
   check_memory = TRUE,
   hf_token = NULL,
-  verbosity = 1L
+  verbosity = 1L,
+  lora = NULL
 ) {
   path <- check_model_path(model_path, check_flag(verify_integrity))
   check_string(cache_dir, null = TRUE)
@@ -50,6 +56,7 @@ model_load <- function(
     use_mlock = check_flag(use_mlock),
     check_memory = check_flag(check_memory)
   )
+  options$lora <- check_lora(lora)
   verbosity <- check_whole(verbosity)
 
   value <- quietly(verbosity < 0, py_call("model_load", path, options))
@@ -89,6 +96,38 @@ check_model_path <- function(model_path, verify, error_call = rlang::caller_env(
     abort("{.arg model_path} is no GGUF file: {.path {path}}.", "model", error_call)
   }
   path
+}
+
+# Pairs of path and scale, as Python takes them; NULL for none.
+check_lora <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (length(x) == 0) {
+    return(NULL)
+  }
+  items <- if (is.vector(x)) as.list(x) else list(x)
+  is_path <- vapply(items, \(item) is.character(item) && length(item) == 1, FALSE)
+  is_scale <- vapply(items, \(item) is.numeric(item) && length(item) == 1, FALSE)
+  if (!all(is_path | (is_scale & nzchar(rlang::names2(items)))) || anyNA(items)) {
+    must <- "paths of adapters, or scales named by their paths"
+    hint <- "As in c(\"adapter.gguf\" = 0.5)."
+    abort_argument(arg, must, x, error_call, hint)
+  }
+  paths <- check_text(
+    ifelse(is_path, as.character(items), rlang::names2(items)),
+    arg,
+    error_call
+  )
+  paths <- path.expand(paths)
+  missing <- !file.exists(paths) | dir.exists(paths)
+  if (any(missing)) {
+    path <- paths[missing][[1]]
+    abort("{.arg {arg}} names no file: {.path {path}}.", "model", error_call)
+  }
+  scales <- lapply(seq_along(items), \(i) if (is_path[[i]]) 1 else as.double(items[[i]]))
+  unname(Map(list, as.list(paths), scales))
 }
 
 quietly <- function(quiet, expr) {

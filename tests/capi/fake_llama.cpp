@@ -40,9 +40,12 @@ struct Context {
   std::vector<std::pair<int32_t, int32_t>> copies;  // of streams, with the next decode
   std::map<int32_t, std::vector<float>> logits;     // by index in the batch
   int64_t n_decodes = 0;
+  std::vector<std::pair<llama_adapter_lora*, float>> loras;
+  std::vector<float> cvec;
 };
 
 Model the_model;
+std::set<llama_adapter_lora*> living_loras;
 Context* the_context = nullptr;  // made last
 
 Context& of(const llama_context* ctx) {
@@ -269,6 +272,11 @@ int32_t n_cells_left() {
 }
 
 const llama_context_params& last_params() { return the_context->params; }
+const std::vector<std::pair<llama_adapter_lora*, float>>& loras() {
+  return the_context->loras;
+}
+const std::vector<float>& cvec() { return the_context->cvec; }
+int32_t n_loras() { return static_cast<int32_t>(living_loras.size()); }
 
 std::string answer(std::vector<int32_t> tokens, int32_t max_tokens) {
   lh::TextBuffer text;
@@ -317,6 +325,7 @@ bool llama_model_is_recurrent(const llama_model*) { return fake::settings().recu
 bool llama_model_is_hybrid(const llama_model*) { return false; }
 int32_t llama_model_n_swa(const llama_model*) { return fake::settings().n_swa; }
 int32_t llama_model_n_ctx_train(const llama_model*) { return 4096; }
+int32_t llama_model_n_embd(const llama_model*) { return 4; }
 enum llama_vocab_type llama_vocab_type(const llama_vocab*) {
   return LLAMA_VOCAB_TYPE_BPE;
 }
@@ -382,6 +391,27 @@ llama_context* llama_init_from_model(llama_model*, llama_context_params params) 
 void llama_free(llama_context* ctx) {
   if (fake::the_context == &of(ctx)) fake::the_context = nullptr;
   std::unique_ptr<Context>{&of(ctx)};
+}
+llama_adapter_lora* llama_adapter_lora_init(llama_model*, const char* path) {
+  if (std::strstr(path, "unloadable") != nullptr) return nullptr;
+  auto* lora = reinterpret_cast<llama_adapter_lora*>(std::make_unique<char>().release());
+  fake::living_loras.insert(lora);
+  return lora;
+}
+void llama_adapter_lora_free(llama_adapter_lora* lora) {
+  fake::violation(fake::living_loras.erase(lora) == 0);
+  std::unique_ptr<char>{reinterpret_cast<char*>(lora)};
+}
+int32_t llama_set_adapters_lora(llama_context* ctx, llama_adapter_lora** loras, size_t n,
+                                float* scales) {
+  for (size_t i = 0; i < n; ++i) of(ctx).loras.emplace_back(loras[i], scales[i]);
+  return 0;
+}
+int32_t llama_set_adapter_cvec(llama_context* ctx, const float* data, size_t n,
+                               int32_t n_embd, int32_t, int32_t) {
+  if (n % static_cast<size_t>(n_embd) != 0) return -1;
+  of(ctx).cvec.assign(data, data + n);
+  return 0;
 }
 uint32_t llama_n_ctx(const llama_context* ctx) { return of(ctx).params.n_ctx; }
 uint32_t llama_n_ctx_seq(const llama_context* ctx) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "llama.h"
@@ -63,5 +64,12 @@ int32_t n_cells_left();
 
 // What the context made last was made with.
 const llama_context_params& last_params();
+
+// Adapters of the context made last, with their scales; its control vector.
+const std::vector<std::pair<llama_adapter_lora*, float>>& loras();
+const std::vector<float>& cvec();
+
+// Adapters that were loaded and not freed. The toy loads one from any file.
+int32_t n_loras();
 
 }  // namespace fake

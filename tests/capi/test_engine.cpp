@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 #include "engine_fixture.hpp"
@@ -219,6 +220,11 @@ TEST_CASE("engine parameters out of range are refused before libllama sees them"
   refused([](P& p) { p.n_threads = -1; });
   refused([](P& p) { p.flash_attn = 2; });
   refused([](P& p) { p.type_k = 10000; });
+  refused([](P& p) { p.rope_scaling_type = 4; });
+  refused([](P& p) { p.rope_freq_base = -1.0F; });
+  refused([](P& p) { p.rope_freq_scale = std::numeric_limits<float>::quiet_NaN(); });
+  refused([](P& p) { p.yarn_ext_factor = std::numeric_limits<float>::infinity(); });
+  refused([](P& p) { p.yarn_orig_ctx = -1; });
 }
 
 TEST_CASE(
@@ -338,10 +344,10 @@ TEST_CASE("a borrowed model is wrapped and stays its owner's") {
   const auto owner = toy::model();
   lh_model* borrowed = nullptr;
   lh_error error{};
-  CHECK(lh_model_borrow(nullptr, &borrowed, &error) == LH_INVALID_ARGUMENT);
+  CHECK(lh_model_borrow(nullptr, nullptr, &borrowed, &error) == LH_INVALID_ARGUMENT);
   CHECK(borrowed == nullptr);
   llama_model* native = owner->get();
-  CHECK(lh_model_borrow(native, &borrowed, &error) == LH_OK);
+  CHECK(lh_model_borrow(native, nullptr, &borrowed, &error) == LH_OK);
   CHECK(borrowed->n_vocab() == fake::kVocab);
   CHECK(borrowed->piece(fake::kControl + 1) == "word");
   lh_model_free(borrowed);

@@ -1,11 +1,11 @@
 # Answers the prompts of a job: Rscript answers.R JOB.json ANSWERS.json
-# The job has the fields model, context (arguments of context_create), prompts, and
+# The job has the fields model, lora (scales by path, if any), context (arguments of context_create), prompts, and
 # generate (arguments of generate_parallel). JSON's null is a prompt that is NA.
 files <- commandArgs(TRUE)
 library(llamaherd)
 
 job <- jsonlite::read_json(files[[1]])
-model <- model_load(job$model)
+model <- model_load(job$model, lora = job$lora)
 context <- do.call(context_create, c(list(model), job$context))
 prompts <- lapply(job$prompts, \(prompt) {
   if (is.list(prompt)) unlist(prompt) else prompt

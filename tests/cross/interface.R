@@ -11,6 +11,7 @@ interface <- list(
     list(
       count = 1,
       check_string = 1,
+      check_number = 1,
       check_flag = 1
     )
   ) |>

@@ -6,11 +6,18 @@ import hashlib
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import llamaherd._shim
 import pytest
 import rscript
+import tiny_loras
+import tiny_models
+from llamaherd import _r
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.model
 
@@ -150,3 +157,31 @@ def test_c_gives_the_same_answers_as_python(
     )
     texts = done.stdout.decode().split("\0")[:-1]
     assert texts == from_python.texts
+
+
+def test_r_loads_adapters_as_python_does(
+    tiny_path: Callable[[str], Path], tmp_path: Path
+) -> None:
+    n = tiny_models.N_EMBD
+    lora = tiny_loras.write(
+        tmp_path / "a.gguf", {"blk.0.attn_q.weight": (n, n)}, size=0.5
+    )
+    settings = {"n_seq_max": 4, "n_ctx": 512, "rope_freq_base": 5000}
+    job = {
+        "model": str(tiny_path("llama")),
+        "lora": {str(lora): 0.5},
+        "context": settings,
+        "prompts": ["One", "Two"],
+        "generate": {"max_tokens": 8, "progress": False},
+    }
+    texts = {}
+    for name, adapter in (("base", None), ("adapted", (lora, 0.5))):
+        with (
+            lh.Model(job["model"], lora=adapter) as model,
+            lh.Context(model, **settings) as context,
+        ):
+            out = lh.generate_parallel(context, job["prompts"], max_tokens=8)
+            texts[name] = [_r._clean(text).strip() for text in out.texts]
+    answers = rscript.answers(tmp_path, job)
+    assert [text.strip() for text in answers["texts"]] == texts["adapted"]
+    assert texts["adapted"] != texts["base"]

@@ -16,11 +16,15 @@ test_that("settings arrive with Python's types", {
     n_ctx = 512,
     n_threads = NULL,
     flash_attn = "auto",
-    type_k = "q8_0"
+    type_k = "q8_0",
+    rope_scaling_type = "yarn",
+    rope_freq_base = 20000L,
+    yarn_orig_ctx = 512
   )
   expected <- paste0(
     "{'n_ctx': 512, 'n_threads': None, 'n_seq_max': 1, 'kv_layout': 'auto', ",
-    "'n_batch': None, 'flash_attn': 'auto', 'type_k': 'q8_0'}"
+    "'n_batch': None, 'flash_attn': 'auto', 'type_k': 'q8_0', ",
+    "'rope_scaling_type': 'yarn', 'rope_freq_base': 20000.0, 'yarn_orig_ctx': 512}"
   )
   expect_match(the$module$seen("context_create"), expected, fixed = TRUE)
 })
@@ -52,6 +56,8 @@ test_that("wrong arguments are named with their values", {
     context_create(model, kv_layout = "split")
     context_create(model, n_batch = "many")
     context_create(model, flash_attn = "yes")
+    context_create(model, rope_freq_base = "big")
+    context_create(model, yarn_orig_ctx = 0.5)
     context_create(model, n_gpu = 1)
     context_create(model, 512, 1, 1, 1, "auto", NULL, 7)
   })

@@ -28,6 +28,50 @@ test_that("settings arrive with Python's types", {
   expect_match(the$module$seen("model_load"), expected, fixed = TRUE)
 })
 
+test_that("adapters are paths, or scales named by paths", {
+  local_fake()
+  path <- local_model_file()
+  a <- file.path(dirname(path), "a.gguf")
+  b <- file.path(dirname(path), "b.gguf")
+  file.copy(path, c(a, b))
+  lora <- function(x) {
+    model_load(path, lora = x)
+    the$module$seen("model_load")
+  }
+  expected <- \(...) paste0("'lora': [", paste(..., sep = ", "), "]")
+  one <- sprintf("['%s', 1.0]", a)
+  half <- sprintf("['%s', 0.5]", b)
+  expect_match(lora(a), expected(one), fixed = TRUE)
+  expect_match(lora(stats::setNames(0.5, b)), expected(half), fixed = TRUE)
+  expect_match(lora(stats::setNames(1:2, c(a, b))), one, fixed = TRUE)
+  expect_match(lora(c(name = a)), expected(one), fixed = TRUE)
+  mixed <- c(list(a), stats::setNames(list(0.5), b))
+  expect_match(lora(mixed), expected(one, half), fixed = TRUE)
+  expect_no_match(lora(character()), "lora")
+  expect_no_match(lora(NULL), "lora")
+  withr::local_envvar(HOME = dirname(path))
+  skip_if(path.expand("~") != dirname(path), "HOME is fixed on this system")
+  expect_match(lora("~/a.gguf"), expected(one), fixed = TRUE)
+})
+
+test_that("wrong adapters are named with their values", {
+  local_fake()
+  path <- local_model_file()
+  expect_snapshot(error = TRUE, {
+    model_load(path, lora = 0.5)
+    model_load(path, lora = NA)
+    model_load(path, lora = c("a.gguf" = NA_real_))
+    model_load(path, lora = list("a.gguf", 2))
+    model_load(path, lora = list(c("a.gguf", "b.gguf")))
+    model_load(path, lora = mean)
+    model_load(path, lora = "no/such/adapter.gguf")
+  })
+  expect_error(
+    model_load(path, lora = "no/such/adapter.gguf"),
+    class = "llamaherd_error_model"
+  )
+})
+
 test_that("Python's warnings become R's", {
   local_fake()
   path <- local_model_file()

@@ -1,0 +1,365 @@
+"""What a llama_cpp.Llama was told: computed alike, or refused by name."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+import tiny_loras
+import tiny_models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+llama_cpp = pytest.importorskip("llama_cpp")
+
+PROMPTS = ["The sea is", "My favourite animal is", "Once upon a time"]
+N = tiny_models.N_EMBD
+TINY = {"blk.0.attn_q.weight": (N, N), "blk.1.ffn_up.weight": (N, tiny_models.N_FF)}
+N_EMBD, N_LAYER = 576, 30  # of SmolLM2
+
+
+def make(path: Path, **settings: object) -> Any:
+    settings = {"n_ctx": 256, "verbose": False, "flash_attn": True, **settings}
+    return llama_cpp.Llama(str(path), **settings)
+
+
+def own_answers(llama: Any) -> list[str]:
+    options = {"max_tokens": 12, "temperature": 0}
+    return [llama(prompt, **options)["choices"][0]["text"] for prompt in PROMPTS]
+
+
+def answers(ctx: Any) -> list[str]:
+    return [lh.generate(ctx, prompt, max_tokens=12).text for prompt in PROMPTS]
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lora") / "smollm2.gguf"
+    return tiny_loras.write(path, tiny_loras.smollm2_shapes())
+
+
+@pytest.fixture(scope="module")
+def base(smollm2_path: Path) -> list[str]:
+    llama = make(smollm2_path)
+    texts = own_answers(llama)
+    assert answers(llama) == texts
+    llama.close()
+    return texts
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lora_scale": 0.5},
+        {"lora_scale": -0.75},
+        {"rope_freq_base": 20000.0},
+        {"rope_freq_scale": 0.5},
+        {"rope_scaling_type": 2, "rope_freq_scale": 0.25, "yarn_orig_ctx": 64},
+        {"yarn_ext_factor": 1.0, "rope_freq_scale": 0.5, "yarn_beta_fast": 8.0},
+        {"yarn_attn_factor": 1.5},
+        {"type_k": 2, "type_v": 2},
+    ],
+    ids=str,
+)
+def test_a_llama_is_computed_as_it_was_told(
+    settings: dict[str, object],
+    smollm2_path: Path,
+    adapter: Path,
+    base: list[str],
+) -> None:
+    lora = {"lora_path": str(adapter)} if "lora_scale" in settings else {}
+    llama = make(smollm2_path, **settings, **lora)
+    expected = own_answers(llama)
+    assert expected != base
+    assert answers(llama) == expected
+    with lh.Model.from_llama(llama) as model, lh.Context(model) as context:
+        assert answers(context) == expected
+        if "rope_freq_base" in settings:
+            with lh.Context(model, rope_freq_base=10000.0) as other:
+                assert answers(other) != expected
+    llama.close()
+
+
+def test_a_context_takes_the_same_settings(smollm2: lh.Model, smollm2_path: Path) -> None:
+    settings = {"yarn_orig_ctx": 64, "rope_freq_scale": 0.25, "yarn_beta_slow": 2.0}
+    llama = make(smollm2_path, rope_scaling_type=2, **settings)
+    expected = own_answers(llama)
+    llama.close()
+    with lh.Context(smollm2, rope_scaling_type="yarn", **settings) as context:
+        assert answers(context) == expected
+
+
+def control_vector(seed: int) -> Any:
+    numbers = np.random.default_rng(seed).normal(0, 0.5, N_EMBD * (N_LAYER - 1))
+    return (ctypes.c_float * len(numbers))(*numbers)
+
+
+def test_a_control_vector_set_at_any_time_is_taken_over(
+    smollm2_path: Path, base: list[str]
+) -> None:
+    llama = make(smollm2_path)
+    assert answers(llama) == base
+    seen = {tuple(base)}
+    for vector, first, last in (
+        (control_vector(1), 1, 29),
+        (control_vector(2), 1, 29),
+        (control_vector(2), 10, 20),
+    ):
+        set_vector = llama_cpp.llama_set_adapter_cvec
+        assert set_vector(llama.ctx, vector, len(vector), N_EMBD, first, last) == 0
+        llama.reset()
+        expected = own_answers(llama)
+        assert answers(llama) == expected
+        seen.add(tuple(expected))
+    assert len(seen) == 4
+    # One that libllama refuses changes nothing; NULL takes it away.
+    assert set_vector(llama.ctx, control_vector(3), 5, 5, 1, 29) != 0
+    assert answers(llama) == expected
+    set_vector(llama.ctx, None, 0, 0, 0, 0)
+    assert answers(llama) == base
+    llama.close()
+
+
+def test_adapters_set_by_low_level_functions_are_refused_or_seen(
+    smollm2_path: Path, adapter: Path, base: list[str]
+) -> None:
+    llama = make(smollm2_path, lora_path=str(adapter))
+    assert answers(llama) != base
+    other = llama_cpp.llama_adapter_lora_init(llama.model, str(adapter).encode())
+    set_loras = llama_cpp.llama_set_adapters_lora
+    scales = (ctypes.c_float * 1)(1.0)
+    loras = (llama_cpp.llama_adapter_lora_p_ctypes * 1)(other)
+    set_loras(llama.ctx, loras, 1, scales)
+    for use in (lambda: answers(llama), lambda: lh.Model.from_llama(llama)):
+        with pytest.raises(lh.ContextError, match="by llama_set_adapters_lora"):
+            use()
+    set_loras(llama.ctx, None, 0, None)
+    llama.reset()
+    assert answers(llama) == own_answers(llama) == base
+    # Its own again, with another scale.
+    loras = (llama_cpp.llama_adapter_lora_p_ctypes * 1)(llama._lora_adapter)
+    set_loras(llama.ctx, loras, 1, (ctypes.c_float * 1)(0.5))
+    llama.reset()
+    expected = own_answers(llama)
+    assert answers(llama) == expected != base
+    llama.close()
+
+
+ORDERS = {
+    "llamaherd first": "import llamaherd as lh, llama_cpp",
+    "llama_cpp first": "import llama_cpp, llamaherd as lh",
+}
+PROGRAM = """
+import ctypes, sys
+{imports}
+llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
+vector = (ctypes.c_float * 32)(*[3.0] * 32)
+before = lh.generate(llama, "a", max_tokens=8).tokens
+llama_cpp.llama_set_adapter_cvec(llama.ctx, vector, 32, 32, 1, 1)
+assert lh.generate(llama, "a", max_tokens=8).tokens != before
+spec = llama_cpp.llama_cpp.__spec__
+assert type(spec.loader).__module__ != "llamaherd.of_llama", spec
+"""
+
+
+@pytest.mark.parametrize("imports", ORDERS.values(), ids=ORDERS)
+def test_control_vectors_are_seen_in_either_order_of_imports(
+    imports: str, tiny_path: Callable[[str], Path]
+) -> None:
+    program = PROGRAM.format(imports=imports)
+    subprocess.run(
+        [sys.executable, "-c", program, str(tiny_path("llama"))],
+        check=True,
+        env={**os.environ, "GOMP_SPINCOUNT": "1000"},
+        timeout=120,
+    )
+
+
+class OtherTokenizer(llama_cpp.llama_tokenizer.BaseLlamaTokenizer):
+    def tokenize(self, *_: object) -> list[int]:
+        return [1]
+
+    def detokenize(self, *_: object) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"attention_type": 1}, "attention_type=LLAMA_ATTENTION_TYPE_NON_CAUSAL"),
+        ({"tokenizer": OtherTokenizer()}, "tokenizer=OtherTokenizer"),
+        ({"rope_freq_base": -1.0}, "rope_freq_base must be between"),
+        ({"rope_scaling_type": 7}, "rope_scaling_type must be one of .* not 7"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_computed_alike_is_refused_by_name(
+    settings: dict[str, object], message: str, smollm2_path: Path
+) -> None:
+    llama = make(smollm2_path, **settings)
+    with pytest.raises(lh.ContextError, match=message):
+        lh.generate(llama, "Hello")
+    with pytest.raises(lh.ContextError, match=message):
+        lh.Model.from_llama(llama)
+    llama.close()
+
+
+def test_an_adapter_outlives_a_call_and_goes_with_its_llama(
+    smollm2_path: Path, adapter: Path
+) -> None:
+    llama = make(smollm2_path, lora_path=str(adapter))
+    model = lh.Model.from_llama(llama)
+    context = lh.Context(model)
+    job = lh.start_parallel(context, PROMPTS * 4, max_tokens=200)
+    llama.close()
+    assert model.closed
+    with pytest.raises(lh.ContextClosedError):
+        job.results()
+
+
+# ---- journals -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Iterator[Callable[..., int]]:
+    """Asks two prompts; returns how many answers the journal had."""
+
+    def ask(ctx: Any) -> int:
+        out = lh.generate_parallel(
+            ctx, ["One", "Two"], max_tokens=3, journal=tmp_path / "run.sqlite"
+        )
+        assert out.errors == [None, None]
+        return out.stats.n_journal
+
+    return ask
+
+
+def test_a_journal_tells_adapters_and_settings_apart(
+    tiny_path: Callable[[str], Path], tmp_path: Path, ask: Callable[..., int]
+) -> None:
+    path = tiny_path("llama")
+    first = tiny_loras.write(tmp_path / "a.gguf", TINY, size=0.5)
+    same = tiny_loras.write(tmp_path / "same.gguf", TINY, size=0.5)
+    other = tiny_loras.write(tmp_path / "b.gguf", TINY, size=0.5, seed=2)
+    kinds: list[tuple[object, dict[str, object]]] = [
+        (None, {}),
+        (first, {}),
+        ((first, 0.1), {}),
+        (other, {}),
+        ([first, other], {}),
+        (None, {"rope_freq_base": 5000.0}),
+        (None, {"rope_freq_scale": 0.1}),
+        (first, {"rope_freq_scale": 0.1}),
+        (None, {"rope_scaling_type": "none"}),
+    ]
+    for n_known in (0, 2):
+        for lora, settings in kinds:
+            with lh.Model(path, lora=lora) as model, lh.Context(model, **settings) as ctx:
+                assert ask(ctx) == n_known
+    # The same adapters by other names and in another order, or scaled to nothing.
+    for lora in (same, [other, same], [(first, 0)], [(same, 0.1), (other, 0)]):
+        with lh.Model(path, lora=lora) as model, lh.Context(model) as ctx:
+            assert ask(ctx) == 2
+    # A Llama told the same.
+    for settings in (
+        {},
+        {"lora_path": str(same), "lora_scale": 0.1},
+        {"rope_freq_scale": 0.1},
+        {"yarn_beta_fast": 32.0, "yarn_attn_factor": 1.0},
+    ):
+        llama = make(path, flash_attn=False, **settings)
+        assert ask(llama) == 2
+        llama.close()
+    llama = make(path, flash_attn=False)
+    vector = (ctypes.c_float * N)(*[3.0] * N)
+    for value, n_known in ((3.0, 0), (2.0, 0), (3.0, 2)):
+        vector[:] = [value] * N
+        llama_cpp.llama_set_adapter_cvec(llama.ctx, vector, N, N, 1, 1)
+        assert ask(llama) == n_known
+    llama.close()
+
+
+def test_a_changed_adapter_is_refused(
+    tiny_path: Callable[[str], Path], tmp_path: Path, ask: Callable[..., int]
+) -> None:
+    lora = tiny_loras.write(tmp_path / "a.gguf", TINY, size=0.5)
+    with lh.Model(tiny_path("llama"), lora=lora) as model, lh.Context(model) as context:
+        assert ask(context) == 0
+        tiny_loras.write(lora, TINY, size=0.5, seed=2)
+        with pytest.raises(lh.JournalError, match=r"file 'a\.gguf' has changed since"):
+            ask(context)
+    llama = make(tiny_path("llama"), lora_path=str(lora))
+    lora.unlink()
+    with pytest.raises(lh.JournalError, match=r"LoRA adapter is gone: '.*a\.gguf'"):
+        ask(llama)
+    assert lh.generate(llama, "One", max_tokens=2).text
+    llama.close()
+
+
+def test_keys_of_plain_models_are_as_they_were(
+    tiny_path: Callable[[str], Path], tmp_path: Path, ask: Callable[..., int]
+) -> None:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        ask(context)
+    entry, _ = lh.journal_read(tmp_path / "run.sqlite")
+    assert entry.settings == (
+        '{"deterministic": false, "flash_attn": "auto", "max_tokens": 3, "stop": [], '
+        '"type_k": "f16", "type_v": "f16"}'
+    )
+
+
+# ---- chat formats ---------------------------------------------------------------------
+
+
+MESSAGES = [{"role": "user", "content": "Hello"}]
+
+
+def test_chat_formats_that_are_not_the_model_s_are_refused(smollm2_path: Path) -> None:
+    for settings in ({}, {"chat_format": "chat_template.default"}):
+        llama = make(smollm2_path, **settings)
+        model = lh.Model.from_llama(llama)
+        assert "<|im_start|>user\nHello" in lh.apply_chat_template(model, MESSAGES)
+        llama.close()
+    handler = llama_cpp.llama_chat_format.Llava15ChatHandler
+    for settings, message in (
+        ({"chat_format": "llama-2"}, "made with chat_format='llama-2'"),
+        ({"chat_handler": object.__new__(handler)}, r"a chat_handler \(Llava15ChatHandl"),
+    ):
+        llama = make(smollm2_path, **settings)
+        model = lh.Model.from_llama(llama)
+        with pytest.raises(lh.ChatTemplateError, match=message):
+            lh.apply_chat_template(model, MESSAGES)
+        text = lh.apply_chat_template(model, MESSAGES, template="{{ messages[0].role }}")
+        assert text == "user"
+        llama.close()
+
+
+def test_another_template_of_the_file_is_taken(smollm2_path: Path) -> None:
+    llama = make(smollm2_path, chat_format="chat_template.short")
+    llama.metadata["tokenizer.chat_template.short"] = "{{ messages[0].content }}!"
+    model = lh.Model.from_llama(llama)
+    assert lh.apply_chat_template(model, MESSAGES) == "Hello!"
+    llama.close()
+
+
+def test_factors_that_depend_on_the_size_of_the_context(smollm2_path: Path) -> None:
+    # As of Phi-3, whose long factors count in contexts larger than it was trained on.
+    llama = make(smollm2_path, n_ctx=512)
+    llama.metadata["llama.rope.scaling.original_context_length"] = "256"
+    context = lh.Context(lh.Model.from_llama(llama))
+    lh.generate(context, "Hello", max_tokens=2)
+    assert (context.plan.n_ctx, context.plan.kv_layout) == (512, "unified")
+    llama.metadata["llama.rope.scaling.type"] = "yarn"
+    context = lh.Context(lh.Model.from_llama(llama))
+    lh.generate(context, "Hello", max_tokens=2)
+    assert context.plan.kv_layout == "per_sequence"
+    llama.close()
