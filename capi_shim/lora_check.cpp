@@ -103,7 +103,7 @@ class LoraFile {
              (type == "model" || type.empty() ? " (is it a model?)" : ""));
     }
     const std::string kind = text("adapter.type");
-    if (kind != "lora") refuse("is an adapter of type \"" + kind + "\", not \"lora\"");
+    if (kind != "lora") refuse("is an adapter, but of type \"" + kind + "\": not a LoRA");
     text("general.architecture");  // libllama compares it with the model's
     const int64_t id = find("adapter.lora.alpha", GGUF_TYPE_FLOAT32);
     if (id >= 0 && !std::isfinite(gguf_get_val_f32(header_, id))) {

@@ -176,7 +176,8 @@ TEST_CASE("metadata of an adapter is what libllama reads without asking") {
   CHECK(has(problem(set(gguf_set_val_str, "general.type", "model")), "is it a model?"));
   CHECK(has(problem(set(gguf_set_val_str, "general.type", "imatrix")), "\"imatrix\""));
   CHECK(has(problem(set(gguf_set_val_u32, "adapter.type", 1U)), "adapter.type as u32"));
-  CHECK(has(problem(set(gguf_set_val_str, "adapter.type", "x")), "not \"lora\""));
+  CHECK(has(problem(set(gguf_set_val_str, "adapter.type", "x")),
+            "of type \"x\": not a LoRA"));
   CHECK(has(problem(set(gguf_set_val_u32, "adapter.lora.alpha", 1U)), "alpha as u32"));
   CHECK(has(problem(set(gguf_set_val_f32, "adapter.lora.alpha", INFINITY)), "= inf"));
   CHECK(has(problem(set(gguf_set_val_u32, "adapter.alora.invocation_tokens", 1U)),

@@ -173,7 +173,7 @@ def zeros(*shape: int) -> np.ndarray:
         (lambda w, _: put(w, "general.type", 1, "UINT32"), "general.type as u32"),
         (lambda w, _: put(w, "general.architecture", 1, "UINT32"), "as u32, but it must"),
         (lambda w, _: put(w, "general.architecture", "qwen2", "STRING"), "arch mismatch"),
-        (lambda w, _: drop(w, "adapter.type"), 'of type "", not "lora"'),
+        (lambda w, _: drop(w, "adapter.type"), 'of type "": not a LoRA'),
         (lambda w, _: put(w, "adapter.type", 1.5, "FLOAT32"), "adapter.type as f32"),
         (lambda w, _: put(w, "adapter.lora.alpha", "8", "STRING"), "alpha as str"),
         (lambda w, _: put(w, "adapter.lora.alpha", math.nan, "FLOAT32"), "alpha = -?nan"),
