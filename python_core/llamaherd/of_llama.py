@@ -62,8 +62,8 @@ def told_of(llama: Llama) -> Told:
     Raises:
         ContextError: It computes in a way that llamaherd cannot.
     """
-    _check_kind(llama)
     address = llama._ctx.ctx  # noqa: SLF001 - there is no public way to it
+    _check_kind(llama, address)
     template, chat_format = _chat_of(llama)
     return Told(
         loras=_loras_of(llama, address),
@@ -74,10 +74,11 @@ def told_of(llama: Llama) -> Told:
     )
 
 
-def _check_kind(llama: Llama) -> None:
-    if llama.context_params.attention_type == _NON_CAUSAL:
+def _check_kind(llama: Llama, address: int) -> None:
+    kind = llama.context_params.attention_type
+    if not _causal.get(address, kind != _NON_CAUSAL):
         raise _refused(
-            "attention_type=LLAMA_ATTENTION_TYPE_NON_CAUSAL",
+            "attention_type=LLAMA_ATTENTION_TYPE_NON_CAUSAL, or llama_set_causal_attn",
             "with which tokens see those behind them",
         )
     tokenizer = type(llama.tokenizer_).__name__
@@ -162,6 +163,7 @@ def _chat_of(llama: Llama) -> tuple[str | None, str | None]:
 # By the address of the llama_context.
 _loras: dict[int, list[tuple[int, float]]] = {}
 _cvecs: dict[int, ControlVector] = {}
+_causal: dict[int, bool] = {}
 
 
 def _after_loras(ctx: object, adapters: Any, n: int, scales: Any) -> None:  # noqa: ANN401
@@ -178,9 +180,13 @@ def _after_cvec(
         _cvecs[_address(ctx)] = ControlVector(numbers, first, last)
 
 
+def _after_causal(ctx: object, value: object) -> None:
+    _causal[_address(ctx)] = bool(value)
+
+
 def _after_free(ctx: object) -> None:
-    _loras.pop(_address(ctx), None)
-    _cvecs.pop(_address(ctx), None)
+    for records in (_loras, _cvecs, _causal):
+        records.pop(_address(ctx), None)
 
 
 def _address(pointer: Any) -> int:  # noqa: ANN401 - whatever ctypes takes for one
@@ -190,6 +196,7 @@ def _address(pointer: Any) -> int:  # noqa: ANN401 - whatever ctypes takes for o
 _WATCHED = {
     "llama_set_adapters_lora": _after_loras,
     "llama_set_adapter_cvec": _after_cvec,
+    "llama_set_causal_attn": _after_causal,
     "llama_free": _after_free,
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tiny_loras
 import tiny_models
+from llamaherd import rope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,6 +152,16 @@ def test_adapters_set_by_low_level_functions_are_refused_or_seen(
     llama.reset()
     expected = own_answers(llama)
     assert answers(llama) == expected != base
+    llama.close()
+
+
+def test_attention_that_is_set_later_is_seen(smollm2_path: Path, base: list[str]) -> None:
+    llama = make(smollm2_path)
+    llama_cpp.llama_set_causal_attn(llama.ctx, False)
+    with pytest.raises(lh.ContextError, match="llama_set_causal_attn"):
+        lh.generate(llama, "Hello")
+    llama_cpp.llama_set_causal_attn(llama.ctx, True)
+    assert answers(llama) == base
     llama.close()
 
 
@@ -315,6 +326,20 @@ def test_keys_of_plain_models_are_as_they_were(
         '{"deterministic": false, "flash_attn": "auto", "max_tokens": 3, "stop": [], '
         '"type_k": "f16", "type_v": "f16"}'
     )
+
+
+def test_what_the_file_says_of_rotation_is_not_taken_for_the_default() -> None:
+    params = llama_cpp.llama_context_default_params()
+    params.yarn_attn_factor, params.yarn_beta_fast, params.yarn_beta_slow = 1, 32, 1
+    plain = {"general.architecture": "llama"}
+    assert rope.of_context_params(params, plain) == {}
+    own = {**plain, "llama.rope.scaling.yarn_beta_fast": "8.000000"}
+    assert rope.of_context_params(params, own) == {"yarn_beta_fast": 32.0}
+    params.rope_freq_scale, params.yarn_ext_factor = 0.1, 0.0
+    assert rope.of_context_params(params, plain) == {
+        "rope_freq_scale": rope.checked({"rope_freq_scale": 0.1})["rope_freq_scale"],
+        "yarn_ext_factor": 0.0,
+    }
 
 
 # ---- chat formats ---------------------------------------------------------------------
