@@ -4,7 +4,7 @@ A result lies under a key made of all that its text depends on (see `journal_key
 file is in WAL mode: processes may share it, and who reads does not block who writes. A
 commit is on the disk when it returns (synchronous=FULL), so a power cut loses none.
 
-A file is looked at without changing a byte of it, or beside it, before it is written to.
+A file is looked at without changing a byte of it before it is written to.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd import journal_file
 from llamaherd.journal_file import refusals
+from llamaherd.journal_look import connect, identity, look
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from llamaherd.results import FinishReason
 
@@ -109,18 +110,30 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = journal_file.checked_path("journal", path)
+        self._open()
+
+    def _open(self) -> None:
         with refusals("journal", self.path):
             if not self.path.exists():
+                journal_file.remove_drafts(self.path)
                 journal_file.create(self.path)
+            elif self.path.stat().st_nlink > 1:
+                journal_file.remove_drafts(self.path)
+            file = identity(self.path)
             journal_file.check("journal", self.path)
-            self._db = journal_file.connect(self.path, "mode=rw")
+            db = connect(self.path, "mode=rw")
             try:
-                self._db.execute("PRAGMA synchronous = FULL")
-                self._db.execute("BEGIN IMMEDIATE")  # fails where nothing can be written
-                self._db.execute("ROLLBACK")
+                db.execute("PRAGMA synchronous = FULL")
+                db.execute("PRAGMA journal_mode = WAL")  # VACUUM makes copies without it
+                db.execute("BEGIN IMMEDIATE")  # fails where nothing can be written
+                db.execute("ROLLBACK")
             except BaseException:
-                self._db.close()
+                db.close()
                 raise
+            if identity(self.path) != file:
+                db.close()
+                raise sqlite3.OperationalError("it was replaced while it was opened")
+        self._db = db
 
     def find(self, key: bytes) -> JournalEntry | None:
         """The answer under a key; None if there is none, or only a failure.
@@ -139,15 +152,7 @@ class Journal:
             sqlite3.Error: They could not be stored, for now or for good.
         """
         rows = [_row(entry) for entry in entries]
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            self._db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
-            self._db.executemany(_ADD_RESULT, rows)
-            self._db.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # SQLite may have done so by itself
-                self._db.execute("ROLLBACK")
-            raise
+        _store(self._db, rows)
 
     def find_model_hash(self, state: str) -> bytes | None:
         """SHA-256 of a model's file, if the file was seen in this very state."""
@@ -170,6 +175,18 @@ class Journal:
         self._db.close()
 
 
+def _store(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
+        db.executemany(_ADD_RESULT, rows)
+        db.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):  # SQLite may have done so by itself
+            db.execute("ROLLBACK")
+        raise
+
+
 def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
     """All results in a journal, in the order in which they were stored first.
 
@@ -186,7 +203,7 @@ def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
     file = journal_file.checked_path("path", path)
     with refusals("path", file):
         journal_file.check("path", file)
-        rows = journal_file.look(file, lambda db: db.execute(_SELECT_ALL).fetchall())
+        rows = look(file, lambda db: db.execute(_SELECT_ALL).fetchall())
         return [_entry(row) for row in rows]
 
 

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
+
+import psutil
 
 from llamaherd.errors import JournalError
+from llamaherd.journal_look import (
+    ROLLBACK,
+    SHM,
+    WAL,
+    beside,
+    connect,
+    identity,
+    is_foreign,
+    look,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
 FORMAT = 1
 SCHEMA = f"""
+BEGIN;
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {FORMAT};
-PRAGMA journal_mode = WAL;
 CREATE TABLE model_file (
   state TEXT PRIMARY KEY,  -- device, inode, size and times, so that it is hashed once
   sha256 BLOB NOT NULL
@@ -46,12 +59,8 @@ CREATE TABLE result (
   created REAL NOT NULL,  -- seconds since 1970
   digest BLOB NOT NULL
 );
+COMMIT;
 """
-
-_BUSY_S = 10.0  # wait for another process's commit, which takes milliseconds
-_RETRY_S = (0.0, 0.05, 0.5)
-
-_T = TypeVar("_T")
 
 
 class DamagedError(Exception):
@@ -102,21 +111,46 @@ def create(path: Path) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with closing(connect(draft, "mode=rwc")) as db:
+            # Last, and with nothing to log: what closing could not move into the file
+            # would be lost without a word.
             db.executescript(SCHEMA)
+            db.execute("PRAGMA journal_mode = WAL")
         try:
             os.link(draft, path)
         except FileExistsError:
             return  # another process was faster
         except OSError:  # a file system without hard links, as on memory sticks
-            draft.rename(path)
+            if not path.exists():
+                draft.rename(path)
     finally:
-        draft.unlink(missing_ok=True)
+        _remove(draft)
     if hasattr(os, "O_DIRECTORY"):  # POSIX: a name is durable when its folder is
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _drafts(path: Path) -> list[Path]:
+    """Journals in the making, or left by a process that ended while it made one."""
+    pattern = re.compile(re.escape(path.name) + r"\.[0-9]+-[0-9a-f]+\.new")
+    with suppress(PermissionError):  # a folder may be one that cannot be listed
+        return [each for each in path.parent.iterdir() if pattern.fullmatch(each.name)]
+    return []
+
+
+def remove_drafts(path: Path) -> None:
+    """Removes what processes left that ended while they made a journal."""
+    for draft in _drafts(path):
+        pid = int(draft.name.split(".")[-2].split("-")[0])
+        if not psutil.pid_exists(pid) or identity(draft) == identity(path):
+            _remove(draft)
+
+
+def _remove(draft: Path) -> None:
+    for suffix in (WAL, ROLLBACK, SHM, ""):  # the draft last, so that it is found again
+        beside(draft, suffix).unlink(missing_ok=True)
 
 
 def check(name: str, path: Path) -> None:
@@ -131,9 +165,9 @@ def check(name: str, path: Path) -> None:
     if path.stat().st_size == 0:
         raise JournalError(f"{name}: {str(path)!r} is not a journal: it is empty")
     try:
-        application, number = look(path, _kind, is_fixed=True)
+        application = look(path, _application, is_fixed=True)
     except sqlite3.DatabaseError as error:
-        if not _is_foreign(error):
+        if not is_foreign(error):
             raise
         raise JournalError(f"{name}: {str(path)!r} is not a journal: {error}") from error
     if application != APPLICATION_ID:
@@ -141,74 +175,27 @@ def check(name: str, path: Path) -> None:
             f"{name}: {str(path)!r} is an SQLite file of another application "
             f"(application_id {application:#x}), not a journal"
         )
+    number, problem = look(path, _format_and_problem)
     if number != FORMAT:
         raise JournalError(
             f"{name}: {str(path)!r} is a journal in format {number}; this version of "
             f"llamaherd has format {FORMAT}"
         )
-    # Not quick_check: that one would not see that the index misses an answer.
-    problems = look(path, lambda db: db.execute("PRAGMA integrity_check(1)").fetchall())
-    if problems != [("ok",)]:
-        raise DamagedError(str(problems[0][0]))
+    if problem != "ok":
+        raise DamagedError(problem)
 
 
-def _is_foreign(error: sqlite3.Error) -> bool:
-    """Whether the file was never SQLite's; its codes have names from Python 3.11 on."""
-    return "not a database" in str(error)
-
-
-def _kind(db: sqlite3.Connection) -> tuple[int, int]:
-    """Both are in the first page from the beginning, whatever else is in the log."""
+def _application(db: sqlite3.Connection) -> int:
+    """It is in the first page from the beginning, whatever else is in the log."""
+    # Else SQLite refuses a file that is shorter than its first page says, as it is after
+    # a crash in the middle of moving the log into it.
+    db.execute("PRAGMA writable_schema = ON")
     (application,) = db.execute("PRAGMA application_id").fetchone()
+    return int(application)
+
+
+def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
     (number,) = db.execute("PRAGMA user_version").fetchone()
-    return application, number
-
-
-def look(
-    path: Path, use: Callable[[sqlite3.Connection], _T], *, is_fixed: bool = False
-) -> _T:
-    """Reads a file without leaving a trace in it or beside it.
-
-    Without a write-ahead log beside it nobody has it open, and it can be read as if it
-    could not change. Should somebody open it meanwhile, it is read again: halfway through
-    moving the log into it, another process leaves a file that is damaged.
-
-    Args:
-        path: The file.
-        use: Reads what is wanted.
-        is_fixed: It never changes, so that the log need not be read.
-    """
-    failure: sqlite3.Error | None = None
-    for delay in _RETRY_S:
-        time.sleep(delay)
-        is_open = not is_fixed and path.with_name(f"{path.name}-wal").exists()
-        before = path.stat()
-        try:
-            with closing(connect(path, "mode=ro" if is_open else "immutable=1")) as db:
-                found = use(db)
-        except sqlite3.Error as error:
-            if _is_foreign(error):
-                raise  # for good
-            failure = error
-            continue
-        after = path.stat()
-        same = (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-        if is_open or is_fixed or same:
-            return found
-    raise failure or sqlite3.OperationalError("it changes while it is read")
-
-
-def connect(path: Path, query: str) -> sqlite3.Connection:
-    """A connection on which every statement is a transaction, unless one is begun.
-
-    Args:
-        path: The file, absolute.
-        query: How to open it, as in a URI that SQLite takes.
-    """
-    return sqlite3.connect(
-        f"{path.as_uri()}?{query}",
-        uri=True,
-        timeout=_BUSY_S,
-        isolation_level=None,
-        check_same_thread=False,  # the writer is another thread than the opener
-    )
+    # Not quick_check: that one would not see that the index misses an answer.
+    (problem,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    return number, problem

@@ -56,17 +56,17 @@ class Fault:
     token: int = -1
 
 
-def build(folder: Path) -> Path:
-    """Compiles the library. Returns its path."""
+def build(folder: Path, name: str = "faults") -> Path:
+    """Compiles a library, `name`.cpp. Returns its path."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
-    out = folder / "libfaults.so"
+    out = folder / f"lib{name}.so"
     subprocess.run(
         [
             compiler,
             *("-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"),
             *("-Wall", "-Wextra", "-Wpedantic", "-Werror"),
             *("-I", ROOT / "capi_shim", "-isystem", _headers()),
-            *(HERE / "faults.cpp", "-o", out, "-ldl"),
+            *(HERE / f"{name}.cpp", "-o", out, "-ldl"),
         ],
         check=True,
     )

@@ -13,11 +13,13 @@ from llamaherd.journal import Journal
 from llamaherd.model_file import ModelFile
 from llamaherd.plan import Plan
 from llamaherd.recorder import RecordedCall
+from llamaherd.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from llamaherd.client import Kept
     from llamaherd.journal import JournalEntry
     from llamaherd.results import Results
 
@@ -31,6 +33,18 @@ SIZES = Plan(
     capacity=4096,
     memory_bytes=0,
 )
+
+
+class FakeContext:
+    """Where a Job runs."""
+
+    def __init__(self, engine: FakeEngine | None = None) -> None:
+        self.turns = Turns()
+        self.closed = False
+        self._engine = engine or FakeEngine(4096, 12)
+
+    def prepare(self, _needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
+        return self._engine, SIZES, {}
 
 
 def request(tokens: Iterable[int], max_tokens: int = 5, **options: object) -> Request:

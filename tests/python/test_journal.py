@@ -16,13 +16,13 @@ import pytest
 from fake_engine import N_VOCAB, FakeEngine, answer, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journalled import NUMERICS, SIZES, entries, recorded, request, run
+from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
 from llamaherd import (
     GenerationError,
     JournalError,
     JournalWarning,
     SamplingParams,
-    journal_file,
+    journal_look,
 )
 from llamaherd.call import Call
 from llamaherd.job import Job
@@ -30,7 +30,6 @@ from llamaherd.journal import Journal
 from llamaherd.journal_key import journal_key, settings_json
 from llamaherd.model_file import ModelFile
 from llamaherd.recorder import RecordedCall, Writer
-from llamaherd.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -398,17 +397,6 @@ def test_all_parts_of_a_split_model_count(tmp_path: Path) -> None:
 # ---- when nothing can be written -------------------------------------------------------
 
 
-class FakeContext:
-    """Where a Job runs."""
-
-    def __init__(self) -> None:
-        self.turns = Turns()
-        self.closed = False
-
-    def prepare(self, _needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
-        return FakeEngine(4096, 12), SIZES, {}
-
-
 def test_a_full_disk_costs_no_result(folder: Path) -> None:
     requests = [request([i, i], 30) for i in range(200)]
     call = recorded(folder, requests)
@@ -484,7 +472,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
 def test_a_locked_journal_is_waited_for_and_then_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_file, "_BUSY_S", 0.05)
+    monkeypatch.setattr(journal_look, "_BUSY_S", 0.05)
     Journal(folder / "run.sqlite").close()
     other = sqlite3.connect(folder / "run.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

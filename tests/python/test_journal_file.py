@@ -19,7 +19,7 @@ from fake_engine import answer, text_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from journalled import entries, many, request, run
-from llamaherd import JournalError, journal_file, journal_read
+from llamaherd import JournalError, journal_look, journal_read
 from llamaherd.journal import Journal
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int)
     check = range(content.index(b"CHECK ("), content.index(b"'error'))"))
     content[place] ^= change
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal_file, "_RETRY_S", (0.0,))  # nobody else writes to it
+        patch.setattr(journal_look, "_RETRY_S", (0.0,))  # nobody else writes to it
         damaged = Path(name) / "run.sqlite"
         damaged.write_bytes(content)
         try:

@@ -1,0 +1,221 @@
+"""A journal on a disk that fails at each of its calls in turn, and the run after that.
+
+    python disk.py OUT.json
+
+Runs with disk.cpp loaded in front (see `run` in faults.py). Each run is a forked process:
+it stores what is missing in a journal, in commits between which SQLite moves its log into
+the file several times. What it says is stored must be there afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+import traceback
+from contextlib import suppress
+from datetime import datetime, timezone
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd import JournalError, journal_read
+from llamaherd.journal import Journal, JournalEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+N_GROUPS = 12
+GROUP = 3
+LOG_PAGES = 8  # SQLite's own choice is 1000
+ENDED = 42  # `kEnded` of disk.cpp
+NEVER = 1 << 40
+
+
+class Action(IntEnum):
+    """`Action` of disk.cpp."""
+
+    END = 1
+    TEAR = 2
+    FULL = 3
+    FULL_ONCE = 4
+    SHORT = 5
+    FAIL_SYNC = 6
+
+
+WHAT = {
+    Action.END: "the process ends before the k-th write, truncation, sync, link, unlink",
+    Action.TEAR: "the process ends halfway through the k-th write",
+    Action.FULL: "no room from the k-th write on",
+    Action.FULL_ONCE: "the k-th write finds no room, later ones do",
+    Action.SHORT: "from the k-th on each write writes the first half of what it is given",
+    Action.FAIL_SYNC: "the k-th sync fails",
+}
+
+
+def entry(i: int) -> JournalEntry:
+    """The i-th of those that all runs store."""
+    return JournalEntry(
+        prompt=f"prompt {i}",
+        text=f"answer {i} " * 40,
+        finish_reason="stop",
+        error=None,
+        n_prompt_tokens=2,
+        tokens=list(range(100)),
+        seed=i,
+        model="m.gguf",
+        model_sha256="ab" * 32,
+        settings='{"max_tokens": 9}',
+        created=datetime(2026, 1, 2, tzinfo=timezone.utc),
+        version="0",
+        key=f"{i:064x}",
+    )
+
+
+ENTRIES = [entry(i) for i in range(N_GROUPS * GROUP)]
+
+
+def store(path: Path, tell: Callable[[int], None]) -> None:
+    """Stores what is missing, and tells the number of each result that is stored."""
+    journal = Journal(path)
+    journal._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+    keys = [bytes.fromhex(each.key) for each in ENTRIES]
+    missing = [i for i, key in enumerate(keys) if journal.find(key) is None]
+    waiting: list[int] = []
+    for start in range(0, len(missing), GROUP):
+        waiting += missing[start : start + GROUP]
+        with suppress(sqlite3.Error):
+            journal.add([ENTRIES[i] for i in waiting])
+            for i in waiting:
+                tell(i)
+            waiting = []
+    if waiting:
+        journal.add([ENTRIES[i] for i in waiting])
+        for i in waiting:
+            tell(i)
+    journal.close()
+
+
+class Disk:
+    """Runs in processes of their own.
+
+    Args:
+        folder: Where the journal lies, alone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "run.sqlite"
+        self._library = ctypes.CDLL(os.environ["LLAMAHERD_FAULTS"])
+        self._library.disk_arm.argtypes = [
+            *(ctypes.c_char_p, ctypes.c_int32, ctypes.c_int64)
+        ]
+        self._library.disk_disarm.restype = ctypes.c_int64
+
+    def run(self, action: Action, at: int) -> tuple[set[int], int, list[str]]:
+        """A run that a fault strikes at one of the calls that it can strike.
+
+        Returns:
+            What it said is stored; its calls, -1 if it ended before it could say; errors.
+        """
+
+        def body(tell: Callable[[str], None]) -> None:
+            self._library.disk_arm(os.fsencode(self.path.parent), action, at)
+            try:
+                store(self.path, lambda i: tell(f"stored {i}"))
+            except (sqlite3.OperationalError, JournalError) as error:
+                tell(f"refused {error}")
+            tell(f"calls {self._library.disk_disarm()}")
+
+        told = forked(body)
+        numbers = [int(line[6:]) for line in told if line.startswith("calls ")]
+        return (
+            {int(line[7:]) for line in told if line.startswith("stored ")},
+            numbers[0] if numbers else -1,
+            [line for line in told if line.startswith(("refused ", "Traceback"))],
+        )
+
+    def problems(self, stored: set[int]) -> list[str]:
+        """What is wrong with what a run left behind, and with the next run."""
+
+        def body(tell: Callable[[str], None]) -> None:
+            found = journal_read(self.path) if self.path.exists() else []
+            by_key = {each.key: each for each in found}
+            if len(by_key) != len(found):
+                tell("some are there twice")
+            if any(by_key.get(ENTRIES[i].key) != ENTRIES[i] for i in stored):
+                tell("some are lost, or changed")
+            if any(ENTRIES[int(key, 16)] != each for key, each in by_key.items()):
+                tell("there are some that nobody stored")
+            store(self.path, lambda _i: None)
+            if sorted(journal_read(self.path), key=lambda each: each.key) != ENTRIES:
+                tell("the next run did not make it whole")
+            left = sorted(each.name for each in self.path.parent.iterdir())
+            if left != [self.path.name]:
+                tell(f"left beside it: {left}")
+
+        found = forked(body)
+        for each in self.path.parent.iterdir():
+            each.unlink()
+        return found
+
+
+def forked(body: Callable[[Callable[[str], None]], None]) -> list[str]:
+    """Runs something in a child process. Returns the lines that it tells."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+
+        def tell(line: str) -> None:
+            os.write(writer, f"{line}\n".encode())
+
+        try:
+            body(tell)
+        except BaseException:  # noqa: BLE001 - told, and shown by the parent
+            tell("Traceback: " + traceback.format_exc().replace("\n", " | "))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as pipe:
+        lines = pipe.read().splitlines()
+    _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) not in {0, ENDED}:
+        lines.append(f"Traceback: the process ended with {status}")
+    return lines
+
+
+def tries(disk: Disk, action: Action) -> dict[str, object]:
+    """A fault at each call of a run that it can strike, and the same run again."""
+    _, n_calls, _ = disk.run(action, NEVER)
+    problems = [f"without a fault: {each}" for each in disk.problems(set())]
+    for at in range(n_calls):
+        stored, n_told, refused = disk.run(action, at)
+        found = [each for each in refused if each.startswith("Traceback")]
+        if action in {Action.END, Action.TEAR}:
+            # And once more, where the next run puts right what the first one left.
+            again, _, refused = disk.run(action, (7 * at + 3) % n_calls)
+            stored |= again
+            found += refused
+        elif n_told < 0:
+            found.append("the run ended the process")
+        elif action is Action.SHORT and (refused or len(stored) != len(ENTRIES)):
+            found.append(f"not all is stored: {refused}")
+        found += disk.problems(stored)
+        problems += [f"at {at}: {each}" for each in found]
+    n_bad = len({each.split(":")[0] for each in problems})
+    return {"tries": n_calls, "held": n_calls - n_bad, "problems": problems[:20]}
+
+
+def main() -> None:
+    """Writes tries, those in which all held and what did not for each fault, as JSON."""
+    room = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=room) as name:
+        disk = Disk(Path(name))
+        told = {WHAT[action]: tries(disk, action) for action in WHAT}
+    Path(sys.argv[1]).write_text(json.dumps(told, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
