@@ -9,6 +9,7 @@ A file is looked at without changing a byte of it before it is written to.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from array import array
@@ -20,11 +21,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from llamaherd import journal_file
-from llamaherd.journal_file import refusals
+from llamaherd.errors import JournalError
+from llamaherd.journal_file import refusals, shown
 from llamaherd.journal_look import connect, identity, look
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Sequence
 
     from llamaherd.results import FinishReason
@@ -116,11 +117,17 @@ class Journal:
         with refusals("journal", self.path):
             if not self.path.exists():
                 journal_file.remove_drafts(self.path)
-                journal_file.create(self.path)
+                journal_file.create("journal", self.path)
             elif self.path.stat().st_nlink > 1:
                 journal_file.remove_drafts(self.path)
             file = identity(self.path)
             journal_file.check("journal", self.path)
+            both = (self.path, self.path.parent)
+            if not all(os.access(each, os.W_OK) for each in both):
+                raise JournalError(
+                    f"journal: {shown(self.path)} cannot be used: the file, or its "
+                    "folder, may only be read"
+                )
             db = connect(self.path, "mode=rw")
             try:
                 db.execute("PRAGMA synchronous = FULL")

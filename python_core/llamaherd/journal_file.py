@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import stat
 import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -62,13 +63,18 @@ CREATE TABLE result (
 COMMIT;
 """
 
+# Bytes. SQLite opens paths of 504, file systems take names of 255. The name of a draft is
+# longer by 29, that of a rollback journal by 8.
+_LONGEST_PATH = 504 - 29
+_LONGEST_NAME = 255 - 29 - 8
+
 
 class DamagedError(Exception):
     """What is stored is not what was stored."""
 
 
 def checked_path(name: str, path: object) -> Path:
-    """The absolute path of a file that may be there or not.
+    """The real path of a file that may be there or not.
 
     Args:
         name: What messages call it.
@@ -76,38 +82,65 @@ def checked_path(name: str, path: object) -> Path:
 
     Raises:
         TypeError: It is neither.
-        JournalError: It is a folder, or in a folder that is not there.
+        JournalError: Nothing of this name can be a journal, or its folder is not there.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{name} must be a str or a path, not {path!r}")
-    file = Path(path)
-    if file.is_dir():
-        raise JournalError(f"{name}: {str(file)!r} is a folder")
-    if not file.parent.is_dir():
-        raise JournalError(f"{name}: there is no folder {str(file.parent)!r}")
-    return file.absolute()
+    given = os.fsdecode(path)
+    with refusals(name, given):
+        # SQLite keeps its log beside the file itself, not beside a link to it.
+        file = Path(os.path.realpath(given))
+        n_path, n_name = (len(os.fsencode(part)) for part in (file, file.name))
+        if n_path > _LONGEST_PATH or n_name > _LONGEST_NAME:
+            raise JournalError(
+                f"{name}: {shown(given)} cannot be used: its name has {n_name} bytes and "
+                f"its path {n_path}; at most {_LONGEST_NAME} and {_LONGEST_PATH} can be "
+                "used"
+            )
+        if not file.parent.is_dir():
+            raise JournalError(f"{name}: there is no folder {shown(file.parent)}")
+        with suppress(FileNotFoundError):
+            mode = file.stat().st_mode
+            if not stat.S_ISREG(mode):
+                kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+                raise JournalError(f"{name}: {shown(given)} is {kind}")
+    return file
+
+
+def shown(path: str | Path) -> str:
+    """A path for a message, which it does not fill."""
+    text = repr(str(path))
+    return text if len(text) <= 300 else f"{text[:200]}...{text[-80:]}"
 
 
 @contextmanager
-def refusals(name: str, path: Path) -> Iterator[None]:
+def refusals(name: str, path: str | Path) -> Iterator[None]:
     """Makes a JournalError of what SQLite and the system say."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
-        what = (
-            "cannot be used"
-            if isinstance(error, sqlite3.OperationalError)
-            else "is damaged"
-        )
-        raise JournalError(f"{name}: {str(path)!r} {what}: {error}") from error
-    except OSError as error:
-        raise JournalError(f"{name}: {str(path)!r} cannot be used: {error}") from error
-    except (DamagedError, UnicodeDecodeError) as error:
-        raise JournalError(f"{name}: {str(path)!r} is damaged: {error}") from error
+    except JournalError:
+        raise
+    except (DamagedError, sqlite3.Error, OSError, ValueError) as error:
+        raise JournalError(f"{name}: {shown(path)} {_what_is_wrong(error)}") from error
 
 
-def create(path: Path) -> None:
-    """Makes an empty journal. It appears whole or not at all, whenever one is killed."""
+def _what_is_wrong(error: Exception) -> str:
+    if isinstance(
+        error, OSError
+    ):  # its own text has the name in it, however long that is
+        return f"cannot be used: {error.strerror or error}"
+    is_name = isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError)
+    is_usable = not is_name and not isinstance(error, sqlite3.OperationalError)
+    return f"{'is damaged' if is_usable else 'cannot be used'}: {error}"
+
+
+def create(name: str, path: Path) -> None:
+    """Makes an empty journal. It appears whole or not at all, whenever one is killed.
+
+    Raises:
+        JournalError: The log of another journal lies where its own would lie.
+    """
+    _check_no_log(name, path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with closing(connect(draft, "mode=rwc")) as db:
@@ -130,6 +163,17 @@ def create(path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _check_no_log(name: str, path: Path) -> None:
+    """SQLite would take the log of a file that is gone for the new one's."""
+    for log in (beside(path, WAL), beside(path, ROLLBACK)):
+        if log.exists() and log.stat().st_size > 0 and not path.exists():
+            raise JournalError(
+                f"{name}: {shown(path)} is not there, but {log.name!r} is, the log of a "
+                "journal that was removed or moved. Bring that journal back, or remove "
+                "its log, with the results that are in nothing else"
+            )
 
 
 def _drafts(path: Path) -> list[Path]:
@@ -163,26 +207,41 @@ def check(name: str, path: Path) -> None:
         JournalError: It is none.
     """
     if path.stat().st_size == 0:
-        raise JournalError(f"{name}: {str(path)!r} is not a journal: it is empty")
+        raise JournalError(f"{name}: {shown(path)} is not a journal: it is empty")
+    _check_names(name, path)
     try:
         application = look(path, _application, is_fixed=True)
     except sqlite3.DatabaseError as error:
         if not is_foreign(error):
             raise
-        raise JournalError(f"{name}: {str(path)!r} is not a journal: {error}") from error
+        raise JournalError(f"{name}: {shown(path)} is not a journal: {error}") from error
     if application != APPLICATION_ID:
         raise JournalError(
-            f"{name}: {str(path)!r} is an SQLite file of another application "
+            f"{name}: {shown(path)} is an SQLite file of another application "
             f"(application_id {application:#x}), not a journal"
         )
     number, problem = look(path, _format_and_problem)
     if number != FORMAT:
         raise JournalError(
-            f"{name}: {str(path)!r} is a journal in format {number}; this version of "
+            f"{name}: {shown(path)} is a journal in format {number}; this version of "
             f"llamaherd has format {FORMAT}"
         )
     if problem != "ok":
         raise DamagedError(problem)
+
+
+def _check_names(name: str, path: Path) -> None:
+    """SQLite finds the log by the file's name: each name has another one."""
+    if path.stat().st_nlink <= 1:
+        return
+    drafts = [draft for draft in _drafts(path) if identity(draft) == identity(path)]
+    n_names = path.stat().st_nlink - len(drafts)
+    if n_names > 1:
+        raise JournalError(
+            f"{name}: {shown(path)} is a file with {n_names} names (hard links), and "
+            "results under one of them can be missing under another: remove the other "
+            "names, or copy the file"
+        )
 
 
 def _application(db: sqlite3.Connection) -> int:

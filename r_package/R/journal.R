@@ -50,5 +50,9 @@ journal_read <- function(path) {
 }
 
 expand_path <- function(path) {
-  if (!is.null(path)) as_utf8(path.expand(path))
+  if (is.null(path)) {
+    return(NULL)
+  }
+  # path.expand() cuts off what it finds too long.
+  as_utf8(if (startsWith(path, "~")) path.expand(path) else path)
 }

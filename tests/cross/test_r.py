@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import rscript
+from llamaherd.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,3 +169,27 @@ def test_the_root_installs_as_r_package_does(tmp_path: Path) -> None:
     from_folder = install(clone / "r_package", tmp_path / "folder")
     assert "generate_parallel" in from_root
     assert from_root == from_folder
+
+
+def test_paths_that_cannot_be_journals(
+    tiny_path: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    Journal(tmp_path / "two.sqlite").close()
+    os.link(tmp_path / "two.sqlite", tmp_path / "names.sqlite")
+    os.mkfifo(tmp_path / "fifo")
+    refused = {
+        tmp_path / "notes.txt": "is not a journal",
+        tmp_path / "two.sqlite": "is a file with 2 names (hard links)",
+        tmp_path / "names.sqlite": "is a file with 2 names (hard links)",
+        tmp_path / "fifo": "is no regular file",
+        tmp_path: "is a folder",
+        tmp_path / "none" / "run.sqlite": "there is no folder",
+        tmp_path / ("n" * 250): "its name has 250 bytes",
+    }
+    told = rscript.run("journal_paths.R", tiny_path("llama"), *refused)
+    lines = re.findall("^(?:read|write) .*$", told, re.MULTILINE)
+    messages = [*refused.values(), "its name has 100000 bytes"]
+    for line, message in zip(lines, [m for m in messages for _ in range(2)], strict=True):
+        assert re.match("(read|write) llamaherd_error_journal: ", line), told
+        assert message in line, told

@@ -1,0 +1,26 @@
+# Rscript journal_paths.R MODEL PATH...: what R says of each path, read and written to.
+arguments <- commandArgs(TRUE)
+library(llamaherd)
+context <- context_create(model_load(arguments[[1]]), n_ctx = 256L)
+told <- function(expression) {
+  tryCatch(
+    {
+      force(expression)
+      "used"
+    },
+    error = \(condition) {
+      # cli breaks lines
+      message <- gsub("\\s+", " ", conditionMessage(condition))
+      paste0(class(condition)[[1]], ": ", message)
+    }
+  )
+}
+for (path in c(arguments[-1], strrep("n", 1e5))) {
+  cat("read ", told(journal_read(path)), "\n", sep = "")
+  cat(
+    "write ",
+    told(generate_parallel(context, "a", max_tokens = 1, journal = path)),
+    "\n",
+    sep = ""
+  )
+}
