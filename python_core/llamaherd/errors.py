@@ -49,7 +49,10 @@ class JournalError(LlamaHerdError, ValueError):
 
 
 class JournalWarning(RuntimeWarning):
-    """Some results of a call are not in its journal; the call itself has them all."""
+    """A call's journal misses some of its results, or was removed or moved meanwhile.
+
+    The call itself has them all.
+    """
 
 
 class ForkError(LlamaHerdError, RuntimeError):

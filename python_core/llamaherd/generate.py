@@ -103,7 +103,8 @@ def generate_parallel(
         JournalError: The journal cannot be used, or is damaged.
 
     Warns:
-        JournalWarning: Results could not be stored; the call returns them all the same.
+        JournalWarning: Results could not be stored, or the journal was removed or moved
+            meanwhile and is made anew; the call returns all results in any case.
     """
 
     def prepare() -> Prepared:

@@ -4,7 +4,8 @@ A result lies under a key made of all that its text depends on (see `journal_key
 file is in WAL mode: processes may share it, and who reads does not block who writes. A
 commit is on the disk when it returns (synchronous=FULL), so a power cut loses none.
 
-A file is looked at without changing a byte of it before it is written to.
+A file is looked at without changing a byte of it before it is written to. One that is
+removed, moved or replaced while it is open is made anew at its path, with all it held.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import time
 from array import array
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,14 +25,17 @@ from typing import TYPE_CHECKING, Any
 from llamaherd import journal_file
 from llamaherd.errors import JournalError
 from llamaherd.journal_file import refusals, shown
-from llamaherd.journal_look import connect, identity, look
+from llamaherd.journal_look import SHM, WAL, beside, connect, identity, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from llamaherd.results import FinishReason
 
 VERSION = version("llamaherd")
+
+_RETRY_S = (0.0, 0.05, 0.5)
 
 _ADD_ORIGIN = """
 INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?, ?, ?, ?)
@@ -104,6 +109,9 @@ class Journal:
     Args:
         path: The file; made if it is not there.
 
+    Attributes:
+        notice: What happened to the file while it was open; "" if nothing did.
+
     Raises:
         TypeError: `path` is neither text nor a path.
         JournalError: It cannot be written, is no journal, or is damaged.
@@ -111,6 +119,7 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = journal_file.checked_path("journal", path)
+        self.notice = ""
         self._open()
 
     def _open(self) -> None:
@@ -141,6 +150,7 @@ class Journal:
                 db.close()
                 raise sqlite3.OperationalError("it was replaced while it was opened")
         self._db = db
+        self._files: _Files | None = _Files.at(self.path)
 
     def find(self, key: bytes) -> JournalEntry | None:
         """The answer under a key; None if there is none, or only a failure.
@@ -157,9 +167,80 @@ class Journal:
 
         Raises:
             sqlite3.Error: They could not be stored, for now or for good.
+            JournalError: The file is not at its path any more, nor can it be made there.
         """
+        if self._files is None:  # it could not be opened again the last time
+            self._open()
         rows = [_row(entry) for entry in entries]
-        _store(self._db, rows)
+        if rows:
+            _store(self._db, rows)
+        self._follow_path()
+
+    def _follow_path(self) -> None:
+        """Sees to it that the file at the path is the one that is open, or holds as much.
+
+        Whoever removes a file leaves it to those who have it open, and to nobody else.
+        """
+        found = _Files.at(self.path)
+        if self._files is None or found == self._files:
+            return
+        try:
+            if found.file == self._files.file:
+                self._open_again()
+            else:
+                self._make_anew(self._files)
+        except (JournalError, sqlite3.Error, OSError) as error:
+            raise JournalError(
+                "it was removed, moved or replaced during the call, and its results "
+                f"could not be stored at its path again: {error}"
+            ) from error
+        self.notice = (
+            f"{shown(self.path)}, or SQLite's log beside it, was removed, moved or "
+            "replaced during the call; all results are stored in the file that is there "
+            "now"
+        )
+
+    def _open_again(self) -> None:
+        """The log is gone from the file's side."""
+        self._empty_log()
+        self._files = None
+        self._db.close()
+        self._open()
+
+    def _make_anew(self, files: _Files) -> None:
+        """There is no file at the path any more, or another one.
+
+        Args:
+            files: Those that are open.
+        """
+        db = self._db
+        self._empty_log()  # wherever the file is now, it is whole
+        db.execute("BEGIN IMMEDIATE")  # all who have it open do this in turn
+        try:
+            if files.log is not None and _Files.at(self.path).log == files.log:
+                for suffix in (WAL, SHM):  # else the new file would be given them
+                    beside(self.path, suffix).unlink(missing_ok=True)
+        finally:
+            db.execute("ROLLBACK")
+        self._open()
+        try:
+            rows = db.execute(_SELECT_ALL)
+            while chunk := rows.fetchmany(1000):
+                _store(self._db, chunk)
+        except BaseException:
+            self._db.close()
+            self._db, self._files = db, files
+            raise
+        db.close()
+
+    def _empty_log(self) -> None:
+        """Moves all that is in the log into the file."""
+        for delay in _RETRY_S:  # SQLite does not wait for another process's checkpoint
+            time.sleep(delay)
+            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+            if not busy:
+                return
+        raise sqlite3.OperationalError("another process keeps its log in use")
 
     def find_model_hash(self, state: str) -> bytes | None:
         """SHA-256 of a model's file, if the file was seen in this very state."""
@@ -180,6 +261,18 @@ class Journal:
     def close(self) -> None:
         """Closes the file. The last one to do so leaves nothing beside it."""
         self._db.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Which file is at a path, and which log beside it."""
+
+    file: tuple[int, int] | None
+    log: tuple[int, int] | None
+
+    @classmethod
+    def at(cls, path: Path) -> _Files:
+        return cls(identity(path), identity(beside(path, WAL)))
 
 
 def _store(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from llamaherd.engine import Finish, Output
 from llamaherd.errors import JournalError
 from llamaherd.journal import VERSION, Journal, JournalEntry
+from llamaherd.journal_file import shown
 from llamaherd.journal_key import journal_key, settings_json
 from llamaherd.tokens import detokenize
 
@@ -90,7 +91,8 @@ class RecordedCall:
         loras: Adapters of the model; their files are there.
 
     Attributes:
-        problem: After the run: why not all of its results are stored; "" if all are.
+        problem: After the run: why not all of its results are stored, or what happened to
+            the journal's file meanwhile; "" if all went well.
     """
 
     def __init__(
@@ -145,7 +147,7 @@ class RecordedCall:
                         ),
                     )
             finally:
-                self.problem = writer.problem
+                self.problem = writer.problem or self._journal.notice
 
     def _recall(self, is_cancelled: Callable[[], bool]) -> dict[int, Output]:
         """Outputs that are stored, by index."""
@@ -275,15 +277,12 @@ class Writer:
 
     def _is_stored(self, entries: list[JournalEntry]) -> bool:
         self.problem = ""
-        if not entries:
-            return True
+        path = shown(self._journal.path)
         try:
             self._journal.add(entries)
         except Exception as error:  # noqa: BLE001 - whatever it is, the call must tell
-            self.problem = (
-                f"{len(entries)} results could not be stored in "
-                f"{str(self._journal.path)!r}: {error}"
-            )
+            what = f"{len(entries)} results could not be stored in " if entries else ""
+            self.problem = f"{what}{path}: {error}"
         return not self.problem
 
     def _next_group(self) -> tuple[list[JournalEntry], bool]:

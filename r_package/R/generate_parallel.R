@@ -34,7 +34,8 @@
 #'
 #' The journal holds prompts and answers as plain text, readable for whoever may read the
 #' file; nothing of it leaves the machine. Keep it on a disk of this machine: SQLite cannot
-#' share it over a network. [journal_read()] gives a table of it.
+#' share it over a network. If it is removed or moved while the call runs, it is made anew at
+#' its path with all it held, and a warning tells. [journal_read()] gives a table of it.
 #'
 #' @param context A `llamaherd_context` from [context_create()].
 #' @param prompts Character vector, names and NA allowed. Also a factor, or a list with a
