@@ -16,8 +16,6 @@ PYTHON_VENV := .venv/bin/python
 
 export RETICULATE_PYTHON := $(CURDIR)/$(PYTHON_VENV)
 export R_LIBS := $(CURDIR)/.rlib
-# R loads libgomp before anybody could say this from inside; see docs/decisions/0010.
-export GOMP_SPINCOUNT ?= 1000
 export LLAMAHERD_TEST_SMOLLM2 ?= $(SMOLLM2)
 export LLAMAHERD_TEST_GEMMA3 ?= $(GEMMA3)
 

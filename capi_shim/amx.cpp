@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "cpu_backend.hpp"
 #include "ggml-cpp.h"
 #include "guard.hpp"
 
@@ -32,19 +33,8 @@ constexpr unsigned kTimeoutSeconds = 10;
   _exit(0);
 }
 
-template <class Function>
-Function cpu_function(ggml_backend_dev_t cpu, const char* name) {
-  return reinterpret_cast<Function>(
-      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), name));
-}
-
-ggml_backend_dev_t cpu_device() {
-  return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-}
-
 // The layout of weights that ggml multiplies by AMX; null if it has none.
 ggml_backend_buffer_type_t amx_layout(ggml_backend_dev_t cpu) {
-  if (cpu == nullptr) return nullptr;
   const auto extra_layouts = cpu_function<ggml_backend_dev_get_extra_bufts_t>(
       cpu, "ggml_backend_dev_get_extra_bufts");
   if (extra_layouts == nullptr) return nullptr;

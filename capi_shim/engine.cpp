@@ -8,6 +8,8 @@
 #include "amx.hpp"
 #include "guard.hpp"
 #include "log.hpp"
+#include "openmp.hpp"
+#include "threads.hpp"
 
 using lh::Client;
 using lh::Error;
@@ -180,7 +182,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       deterministic_(params.deterministic != 0),
       has_amx_(lh::has_amx()),
       n_seq_max_(params.n_seq_max),
-      n_threads_(llama_n_threads_batch(ctx_.get())),
+      n_threads_(lh::own_threads() ? llama_n_threads_batch(ctx_.get()) : 1),
       n_fillable_(n_fillable(model, ctx_.get())),
       loose_streams_(!kv_unified_ && !deterministic_ && !is_recurrent_),
       // Cells of a GPU would travel through the host.
@@ -194,7 +196,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       rows_(static_cast<size_t>(params.n_seq_max), lh::LogitPeaks(model.n_vocab())),
       debug_(lh::debug_level()) {}
 
-lh_engine::~lh_engine() = default;
+lh_engine::~lh_engine() { lh::end_idle_threads(); }
 
 // ---- what is there ------------------------------------------------------------------
 

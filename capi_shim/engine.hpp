@@ -119,7 +119,7 @@ struct lh_engine {
   bool deterministic_;
   bool has_amx_;
   int32_t n_seq_max_;
-  int32_t n_threads_;   // that decode a batch
+  int32_t n_threads_;   // that read rows of logits
   int32_t n_fillable_;  // positions that parts may be filled up to
   // Whether sequences have streams of their own that may be filled up, moved and copied
   // in part: no pool, no recurrent states, which cannot be cut, no shapes that must be

@@ -8,7 +8,7 @@
 #include "engine.hpp"
 #include "guard.hpp"
 #include "log.hpp"
-#include "process.hpp"
+#include "threads.hpp"
 
 using lh::Client;
 using lh::Error;

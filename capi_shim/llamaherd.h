@@ -76,11 +76,10 @@ LH_API const char* lh_ggml_commit(void);
 /* LH_FORKED in a child that was forked after a model was loaded, LH_OK elsewhere. */
 LH_API int32_t lh_process_check(lh_error* error);
 
-/* Ends the OpenMP threads that wait for work of the calling thread. To be called by a
- * thread that leaves computing to another: libgomp counts the threads of both, and with
- * more of them than processors those that wait at a barrier sleep at once, which can make
- * decoding take 1.6 times as long. Does nothing in a forked child, or without libgomp. */
-LH_API void lh_release_threads(void);
+/* 1 if ggml computes on llamaherd's threads from now on, which stay fast where other
+ * programs are busy. 0 if it was compiled without OpenMP, or by a compiler with another
+ * OpenMP library than GCC's, or this is not Linux. */
+LH_API int32_t lh_own_threads(void);
 
 /* 1 if the loaded libllama can use a GPU. */
 LH_API int32_t lh_supports_gpu_offload(void);

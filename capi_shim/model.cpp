@@ -7,6 +7,7 @@
 #include "guard.hpp"
 #include "log.hpp"
 #include "lora_check.hpp"
+#include "openmp.hpp"
 
 using lh::Error;
 
@@ -65,6 +66,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   native.check_tensors = params.check_tensors != 0;
   const lh::LogMark mark;
   lh::refuse_children();
+  lh::own_threads();
   llama_model* loaded = llama_model_load_from_file(path, native);
   if (loaded == nullptr) {
     throw Error(LH_MODEL_ERROR, "cannot load model file \"" + std::string(path) +
@@ -82,6 +84,7 @@ std::unique_ptr<lh_model> lh_model::borrow(llama_model* model,
   lh::check_adapters(adapters, /*is_borrowed=*/true);
   lh::check_amx();
   lh::refuse_children();
+  lh::own_threads();
   std::unique_ptr<lh_model> borrowed(new lh_model(model));
   borrowed->adapters_.load(adapters, model);
   return borrowed;

@@ -8,6 +8,7 @@
 #include "guard.hpp"
 #include "log.hpp"
 #include "model.hpp"
+#include "openmp.hpp"
 #include "prefix_tree.hpp"
 #include "prompt.hpp"
 #include "seed.hpp"
@@ -73,8 +74,8 @@ int32_t lh_process_check(lh_error* error) {
   return guard(error, [] {});
 }
 
-void lh_release_threads(void) {
-  guard(nullptr, [] { lh::release_threads(); });
+int32_t lh_own_threads(void) {
+  return value_or<int32_t>(0, [] { return lh::own_threads() ? 1 : 0; });
 }
 
 int32_t lh_supports_gpu_offload(void) { return llama_supports_gpu_offload() ? 1 : 0; }

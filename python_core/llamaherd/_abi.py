@@ -47,9 +47,6 @@ def preload(folder: Path) -> None:
     Args:
         folder: Where the libraries lie, see `libllama_folder`.
     """
-    # Read once, when libgomp is loaded: threads that wait sleep soon instead of spinning
-    # for milliseconds, which makes a busy machine several times as fast (decision 0010).
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     if sys.platform == "win32":
         os.add_dll_directory(str(folder))
     names = {"win32": "llama.dll", "darwin": "libllama.dylib"}

@@ -126,12 +126,9 @@ def check_process() -> None:
     check(lib.lh_process_check(error), error)
 
 
-def release_threads() -> None:
-    """Ends the OpenMP threads that wait for work of this thread.
-
-    For a thread that leaves computing to another one, see `lh_release_threads`.
-    """
-    lib.lh_release_threads()
+def own_threads() -> bool:
+    """Whether ggml computes on llamaherd's threads, see `lh_own_threads`."""
+    return bool(lib.lh_own_threads())
 
 
 def supports_gpu() -> bool:

@@ -27,6 +27,7 @@ from llamaherd.plan import (
     Sizes,
     make_plan,
 )
+from llamaherd.threads import warn_of_foreign
 from llamaherd.turns import Turns
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ class Context:
             deterministic=deterministic,
             **rope.engine_params(self._rope),
         )
+        warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
         self.model = model
         self.turns = Turns()
         self._bytes_per_cell = kv_cells.bytes_per_cell(

@@ -180,7 +180,6 @@ def start_thread(job: Cancellable, run: Callable[[], None]) -> None:
     Raises:
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
-    _native.release_threads()
     # A daemon: an interpreter that ends cancels its jobs instead of waiting for them.
     thread = Thread(target=run, name="llamaherd", daemon=True)
     with _jobs_lock:

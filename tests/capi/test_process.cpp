@@ -3,12 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <functional>
-#include <vector>
 
 #include "amx.hpp"
 #include "newrllama_capi.h"
@@ -59,14 +56,4 @@ TEST_CASE("what would end this process is found out in a child") {
     CHECK_FALSE(lh::child_survives([&] { raise(number); }));
   }
   CHECK(lh::child_survives([] { raise(SIGALRM); }));  // too slow says nothing
-}
-
-TEST_CASE("each piece of work is done once, on however many threads") {
-  for (const int32_t n_threads : {1, 2, 5}) {
-    for (const size_t n : {0, 1, 3, 1000}) {
-      std::vector<std::atomic<int32_t>> done(n);
-      lh::for_each(n, n_threads, [&](size_t i) { ++done[i]; });
-      CHECK(std::all_of(done.begin(), done.end(), [](int32_t x) { return x == 1; }));
-    }
-  }
 }

@@ -75,7 +75,7 @@ if pid == 0:
 _, status = os.waitpid(pid, 0)
 print(os.waitstatus_to_exitcode(status))
 """
-# OpenMP's thread, which waits for work, does not come along.
+# A thread, which waits for work, does not come along.
 COMPUTED = """
 import sys, llama_cpp
 llama_cpp.Llama(sys.argv[1], n_ctx=64, n_threads=2, verbose=False).eval([1, 2, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -37,7 +36,6 @@ with (
 def start(model: Path, journal: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(model), str(journal), str(N_PROMPTS)],
-        env={**os.environ, "GOMP_SPINCOUNT": "1000"},
         stdout=subprocess.PIPE,
         encoding="utf-8",
     )

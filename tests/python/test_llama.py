@@ -36,18 +36,26 @@ def test_a_plain_llama_answers_many_prompts(llama: object, smollm2: lh.Model) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
-def test_threads_that_a_llama_computed_with_are_ended(llama: object) -> None:
-    # With them libgomp would count more threads than processors, and let those of the
-    # call sleep at every barrier.
-    def n_threads() -> int:
-        return len(list(Path("/proc/self/task").iterdir()))
+def test_a_llama_and_a_call_compute_on_the_same_threads(llama: object) -> None:
+    def tasks() -> set[str]:
+        return {task.name for task in Path("/proc/self/task").iterdir()}
 
-    _native.release_threads()  # those of earlier tests
-    before = n_threads()
+    assert _native.own_threads()
+    # Those of earlier tests end with a context.
+    with lh.Context(lh.Model.from_llama(llama), n_threads=2) as context:
+        lh.generate(context, "Hello", max_tokens=2)
+    gc.collect()
+    before = tasks()
+    llama_cpp.llama_set_n_threads(llama.ctx, 2, 2)
     llama.eval([1, 2, 3])
-    assert n_threads() > before
-    lh.generate(llama, "Hello", max_tokens=2)
-    assert holds(lambda: n_threads() <= before)
+    (other,) = tasks() - before
+    context = lh.Context(lh.Model.from_llama(llama), n_threads=2)
+    lh.generate(context, "Hello", max_tokens=2)
+    assert holds(lambda: not tasks() - before - {other})
+    assert other in tasks()
+    context.close()
+    gc.collect()
+    assert holds(lambda: other not in tasks())
 
 
 def holds(condition: Callable[[], bool]) -> bool:

@@ -1,0 +1,303 @@
+#include "threads.hpp"
+
+#include <atomic>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace lh {
+namespace {
+
+// How often a thread looks before it sleeps, some 20 microseconds: longer than ggml takes
+// for most operations, much shorter than the time slice of a thread that lost its
+// processor.
+constexpr int kLooks = 1000;
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+// A number that threads wait for to change.
+class alignas(64) Signal {
+ public:
+  uint32_t value() const { return value_.load(std::memory_order_acquire); }
+
+  void wait(uint32_t old) {
+    for (int i = 0; i < kLooks; ++i) {
+      if (value() != old) return;
+      relax();
+    }
+    // In this order, and `raise` in the opposite one: either it sees a sleeper, or the
+    // kernel sees the new value.
+    ++n_asleep_;
+    while (value() == old) futex(FUTEX_WAIT_PRIVATE, old);
+    --n_asleep_;
+  }
+
+  void raise() {
+    ++value_;
+    if (n_asleep_ != 0) futex(FUTEX_WAKE_PRIVATE, INT32_MAX);
+  }
+
+ private:
+  void futex(int operation, uint32_t argument) {
+    static_assert(sizeof(value_) == sizeof(uint32_t));
+    syscall(SYS_futex, &value_, operation, argument, nullptr, nullptr, 0);
+  }
+
+  std::atomic<uint32_t> value_{0};
+  std::atomic<uint32_t> n_asleep_{0};
+};
+
+class Team;
+
+// Where a thread is, for as long as it runs the team's work.
+struct OwnPlace : Place {
+  Team* team;  // null: alone
+  uint32_t n_singles = 0;
+};
+
+// Not thread_local: a library that is loaded late gets room for that when a thread first
+// asks, and without memory the process ends there.
+struct PlaceKey {
+  pthread_key_t key{};
+  bool is_made = pthread_key_create(&key, nullptr) == 0;
+};
+
+const PlaceKey& place_key() {
+  static const PlaceKey key;
+  return key;
+}
+
+OwnPlace* own_place() {
+  return static_cast<OwnPlace*>(pthread_getspecific(place_key().key));
+}
+
+void run_at(OwnPlace place, void (*run)(void*), void* data) {
+  OwnPlace* const outer = own_place();
+  pthread_setspecific(place_key().key, &place);
+  run(data);
+  pthread_setspecific(place_key().key, outer);
+}
+
+// Signals are for the threads of the program; faults are of the thread that makes them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP}) {
+      sigdelset(&all, number);
+    }
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// Threads that wait for work, and the caller of `run` as their first.
+class Team {
+ public:
+  // With so many threads, or fewer if no more can be made. Throws std::bad_alloc.
+  explicit Team(int32_t n_threads) {
+    threads_.reserve(static_cast<size_t>(n_threads - 1));
+    const SignalsBlocked blocked;
+    try {
+      for (int32_t i = 1; i < n_threads; ++i) {
+        threads_.emplace_back([this, i] { work(i); });
+      }
+    } catch (const std::exception&) {
+      // Those that there are do it.
+    }
+  }
+
+  ~Team() {
+    is_over_ = true;
+    start_.raise();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int32_t n_threads() const { return static_cast<int32_t>(threads_.size()) + 1; }
+
+  void run(void (*body)(void*), void* data) {
+    run_ = body;
+    data_ = data;
+    n_ = n_threads();
+    n_singles_ = 0;
+    start_.raise();
+    take_part(0);
+  }
+
+  void barrier() {
+    const uint32_t old = passed_.value();
+    if (++n_arrived_ == n_) {
+      n_arrived_ = 0;
+      passed_.raise();
+    } else {
+      passed_.wait(old);
+    }
+  }
+
+  // For the thread that comes first to its single number i.
+  bool single(uint32_t i) { return n_singles_.compare_exchange_strong(i, i + 1); }
+
+ private:
+  void work(int32_t i_thread) {
+    for (uint32_t n_seen = 0;; ++n_seen) {
+      start_.wait(n_seen);
+      if (is_over_) return;
+      take_part(i_thread);
+    }
+  }
+
+  void take_part(int32_t i_thread) {
+    run_at({{i_thread, n_}, this}, run_, data_);
+    barrier();
+  }
+
+  Signal start_;   // one more for each piece of work, and for the end
+  Signal passed_;  // one more for each barrier
+  alignas(64) std::atomic<int32_t> n_arrived_{0};
+  std::atomic<uint32_t> n_singles_{0};
+  int32_t n_ = 1;
+  void (*run_)(void*) = nullptr;
+  void* data_ = nullptr;
+  std::atomic<bool> is_over_{false};
+  std::vector<std::thread> threads_;
+};
+
+// Teams that have no work now.
+struct Idle {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Team>> teams;
+};
+
+// Never freed: at the exit of a process others may still compute.
+Idle* idle = new Idle;
+
+// A forked child has none of the threads, and perhaps the lock.
+void forget_in_child() { idle = new Idle; }
+
+std::unique_ptr<Team> take_team(int32_t n_threads) {
+  static const int registered = pthread_atfork(nullptr, nullptr, forget_in_child);
+  static_cast<void>(registered);
+  {
+    const std::scoped_lock lock(idle->mutex);
+    auto& teams = idle->teams;
+    const auto found = std::find_if(teams.rbegin(), teams.rend(), [&](const auto& team) {
+      return team->n_threads() == n_threads;
+    });
+    if (found != teams.rend()) {
+      std::unique_ptr<Team> team = std::move(*found);
+      teams.erase(std::next(found).base());
+      return team;
+    }
+  }
+  return std::make_unique<Team>(n_threads);
+}
+
+// One that has too few threads is not kept: the next time there may be more.
+void give_back(std::unique_ptr<Team> team, int32_t n_wanted) {
+  if (team->n_threads() < n_wanted) return;
+  const std::scoped_lock lock(idle->mutex);
+  idle->teams.push_back(std::move(team));
+}
+
+}  // namespace
+
+bool can_make_teams() noexcept { return place_key().is_made; }
+
+void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
+  if (!can_make_teams()) {
+    run(data);
+    return;
+  }
+  std::unique_ptr<Team> team;
+  try {
+    if (n_threads > 1 && own_place() == nullptr) team = take_team(n_threads);
+  } catch (const std::exception&) {
+    // No memory is left for a team: alone.
+  }
+  if (team == nullptr) {
+    run_at({{0, 1}, nullptr}, run, data);
+    return;
+  }
+  team->run(run, data);
+  try {
+    give_back(std::move(team), n_threads);
+  } catch (const std::exception&) {
+    // Then it ends.
+  }
+}
+
+const Place* team_place() noexcept { return own_place(); }
+
+void team_barrier() noexcept {
+  if (Team* team = own_place()->team) team->barrier();
+}
+
+bool team_single() noexcept {
+  OwnPlace* place = own_place();
+  return place->team == nullptr || place->team->single(place->n_singles++);
+}
+
+void end_idle_threads() noexcept {
+  std::vector<std::unique_ptr<Team>> ended;
+  const std::scoped_lock lock(idle->mutex);
+  ended.swap(idle->teams);
+}
+
+}  // namespace lh
+
+#else
+
+namespace lh {
+
+bool can_make_teams() noexcept { return false; }
+void run_team(void (*run)(void*), void* data, int32_t) noexcept { run(data); }
+const Place* team_place() noexcept { return nullptr; }
+void team_barrier() noexcept {}
+bool team_single() noexcept { return true; }
+void end_idle_threads() noexcept {}
+
+}  // namespace lh
+
+#endif
+
+namespace lh {
+
+void for_each(size_t n, int32_t n_threads, const std::function<void(size_t)>& run) {
+  struct Work {
+    size_t n;
+    const std::function<void(size_t)>& run;
+    std::atomic<size_t> next{0};
+  } work{n, run};
+  const auto take_share = [](void* data) {
+    auto& shared = *static_cast<Work*>(data);
+    for (size_t i = shared.next++; i < shared.n; i = shared.next++) shared.run(i);
+  };
+  run_team(take_share, &work, n_threads);
+}
+
+}  // namespace lh

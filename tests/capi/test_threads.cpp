@@ -1,0 +1,153 @@
+// Teams of threads, and that ggml computes on them.
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "openmp.hpp"
+#include "threads.hpp"
+
+namespace {
+
+// Runs a function on a team.
+template <class Body>
+void on_team(int32_t n_threads, Body body) {
+  lh::run_team([](void* data) { (*static_cast<Body*>(data))(); }, &body, n_threads);
+}
+
+}  // namespace
+
+TEST_CASE("each piece of work is done once, on however many threads") {
+  for (const int32_t n_threads : {1, 2, 5}) {
+    for (const size_t n : {0, 1, 3, 1000}) {
+      std::vector<std::atomic<int32_t>> done(n);
+      lh::for_each(n, n_threads, [&](size_t i) { ++done[i]; });
+      CHECK(std::all_of(done.begin(), done.end(), [](int32_t x) { return x == 1; }));
+    }
+  }
+}
+
+TEST_CASE("a team has as many threads as asked for, each with a number of its own") {
+  for (const int32_t n_threads : {1, 2, 3, 7}) {
+    std::vector<std::atomic<int32_t>> seen(static_cast<size_t>(n_threads));
+    on_team(n_threads, [&] {
+      CHECK(lh::team_place()->n_threads == n_threads);
+      ++seen[static_cast<size_t>(lh::team_place()->i_thread)];
+    });
+    CHECK(std::all_of(seen.begin(), seen.end(), [](int32_t x) { return x == 1; }));
+  }
+  CHECK(lh::team_place() == nullptr);
+}
+
+TEST_CASE("nobody passes a barrier before all have come to it") {
+  constexpr int32_t kThreads = 4;
+  constexpr int32_t kRounds = 500;
+  std::atomic<int32_t> n_come{0};
+  std::atomic<int32_t> n_early{0};
+  on_team(kThreads, [&] {
+    for (int32_t round = 1; round <= kRounds; ++round) {
+      ++n_come;
+      // Some come late enough for the others to be asleep.
+      if (round % 50 == 0 && lh::team_place()->i_thread == round / 50 % kThreads) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      lh::team_barrier();
+      if (n_come < round * kThreads) ++n_early;
+      lh::team_barrier();
+    }
+  });
+  CHECK(n_come == kThreads * kRounds);
+  CHECK(n_early == 0);
+}
+
+TEST_CASE("of a team one thread does what is for one, each time") {
+  for (const int32_t n_threads : {1, 3}) {
+    std::atomic<int32_t> n_single{0};
+    on_team(n_threads, [&] {
+      for (int32_t i = 0; i < 100; ++i) n_single += lh::team_single() ? 1 : 0;
+    });
+    CHECK(n_single == 100);
+  }
+}
+
+TEST_CASE("work inside of work is done by one thread") {
+  std::atomic<int32_t> n_inner{0};
+  on_team(3, [&] {
+    on_team(3, [&] {
+      CHECK(lh::team_place()->n_threads == 1);
+      lh::team_barrier();
+      ++n_inner;
+    });
+    CHECK(lh::team_place()->n_threads == 3);
+  });
+  CHECK(n_inner == 3);
+}
+
+TEST_CASE("several threads have teams at a time") {
+  std::atomic<int32_t> n_done{0};
+  std::vector<std::thread> callers;
+  for (int32_t i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      for (int32_t round = 0; round < 50; ++round) {
+        on_team(3, [&] {
+          lh::team_barrier();
+          ++n_done;
+        });
+        if (round % 10 == 0) lh::end_idle_threads();
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(n_done == 4 * 50 * 3);
+}
+
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("without memory for threads there are fewer of them, and all is done") {
+  lh::end_idle_threads();
+  const pid_t pid = fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 400UL << 20U;  // 64 stacks of 8 MiB take more
+    setrlimit(RLIMIT_AS, &limit);
+    std::atomic<int32_t> n_done{0};
+    int32_t n_threads = 0;
+    on_team(64, [&] {
+      if (lh::team_single()) n_threads = lh::team_place()->n_threads;
+      lh::team_barrier();
+      ++n_done;
+    });
+    _exit(n_done == n_threads && n_threads < 64 ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  CHECK(status == 0);
+}
+#endif
+
+#if !defined(__SANITIZE_THREAD__)  // which lets no forked child make threads
+TEST_CASE("a forked child has teams of its own") {
+  on_team(2, [] {});  // which now waits for work
+  const pid_t pid = fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    std::atomic<int32_t> n_done{0};
+    on_team(2, [&] { ++n_done; });
+    _exit(n_done);
+  }
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  CHECK(WEXITSTATUS(status) == 2);
+}
+
+#endif
+
+TEST_CASE("whether ggml's threads are ours does not change") {
+  CHECK(lh::own_threads() == lh::own_threads());
+}

@@ -1,0 +1,97 @@
+"""R and Python started plain: ggml's threads are ours, do not slow down, and sleep."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+# Processor seconds that a context takes in a second of doing nothing; what is there.
+PROGRAM = """
+import os, sys, time
+import llamaherd as lh
+from llamaherd import _native
+assert "GOMP_SPINCOUNT" not in os.environ
+context = lh.Context(lh.Model(sys.argv[1]), n_threads=4)
+lh.generate_parallel(context, ["One", "Two"], max_tokens=4)
+start = time.process_time()
+time.sleep(1)
+print(int(_native.own_threads()), time.process_time() - start)
+"""
+R = """
+library(llamaherd)
+args <- commandArgs(TRUE)
+stopifnot(Sys.getenv("GOMP_SPINCOUNT") == "")
+context <- context_create(model_load(args[[1]]), n_threads = 4L)
+invisible(generate_parallel(context, c("One", "Two"), max_tokens = 4L))
+start <- sum(proc.time()[1:2])
+Sys.sleep(1)
+busy <- sum(proc.time()[1:2]) - start
+native <- reticulate::import("llamaherd._native")
+cat(as.integer(native$own_threads()), busy, "\\n")
+"""
+# Beside a busy loop: the time of a call against that of the same call on one thread,
+# which has nobody to wait for.
+BUSY = """
+import sys, time
+import llamaherd as lh
+model = lh.Model(sys.argv[1])
+def seconds(n_threads):
+    with lh.Context(model, n_threads=n_threads) as context:
+        lh.generate(context, "One", max_tokens=2)
+        start = time.monotonic()
+        lh.generate_parallel(context, ["One", "Two"], max_tokens=24)
+        return time.monotonic() - start
+print(seconds(2) / seconds(1))
+"""
+N_TRIES = 5
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(command: list[str]) -> list[float]:
+    """The numbers that a program prints."""
+    environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"}
+    environment |= {"RETICULATE_PYTHON": sys.executable, "R_LIBS": str(ROOT / ".rlib")}
+    done = subprocess.run(
+        command, env=environment, check=True, stdout=subprocess.PIPE, timeout=100
+    )
+    return [float(word) for word in done.stdout.split()]
+
+
+def report(what: str, held: list[bool], note: str) -> None:
+    """Prints one line."""
+    row = {"item": 11, "what": what, "tries": len(held), "held": sum(held), "note": note}
+    print(json.dumps(row), flush=True)
+
+
+def main() -> None:
+    """Prints three lines."""
+    model = os.environ["LLAMAHERD_TEST_SMOLLM2"]
+    for language, program in (
+        ("Python", [sys.executable, "-c", PROGRAM]),
+        ("R", ["Rscript", "--vanilla", "-e", R]),
+    ):
+        rows = [run([*program, model]) for _ in range(N_TRIES)]
+        most = max(busy for _, busy in rows)
+        report(
+            f"{language} started plain: threads of our own, which sleep when idle",
+            [own == 1 and busy < 0.2 for own, busy in rows],
+            f"at most {most:.2f} processor seconds in an idle second",
+        )
+    loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        ratios = [run([sys.executable, "-c", BUSY, model])[0] for _ in range(N_TRIES)]
+    finally:
+        loop.kill()
+        loop.wait()
+    report(
+        "two threads beside a busy loop take no more than 3 times as long as one",
+        [ratio < 3 for ratio in ratios],
+        "ratios " + ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios)),
+    )
+
+
+if __name__ == "__main__":
+    main()
