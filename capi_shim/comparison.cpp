@@ -85,6 +85,7 @@ lh_comparison::ContextPtr lh_comparison::make_context(const lh_model& model,
   native.no_perf = true;
   native.abort_callback = on_abort;
   native.abort_callback_data = &abort_flag_;
+  lh::require_memory(lh::kRoom);
   const lh::LogMark mark;
   ContextPtr ctx(llama_init_from_model(model.get(), native));
   if (!ctx) {
@@ -125,6 +126,7 @@ void lh_comparison::add(const int32_t* tokens, int32_t n_tokens) {
 
 void lh_comparison::decode(llama_context* ctx) {
   if (abort_flag_) throw Error(LH_ABORTED, "the comparison was aborted");
+  lh::require_memory(lh::kRoom);
   const int32_t code = llama_decode(ctx, batch_.get());
   if (code == 0) return;
   if (code == 2) throw Error(LH_ABORTED, "the comparison was aborted");

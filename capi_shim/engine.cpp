@@ -155,6 +155,7 @@ lh_engine::ContextPtr lh_engine::make_context(const lh_model& model,
   native.no_perf = true;
   native.abort_callback = on_abort;
   native.abort_callback_data = self->abort_flag_;
+  lh::require_memory(lh::kRoom);
   const lh::LogMark mark;
   ContextPtr ctx(llama_init_from_model(model.get(), native));
   if (!ctx) {

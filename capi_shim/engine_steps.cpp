@@ -86,6 +86,7 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   std::string reason;
   state_of_ = nullptr;
   try {
+    lh::require_memory(lh::kRoom);
     code = llama_decode(ctx_.get(), batch_.get());
   } catch (const std::exception& e) {
     reason = e.what();

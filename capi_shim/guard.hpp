@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "llamaherd.h"
+#include "memory.hpp"
 #include "process.hpp"
 
 namespace lh {
@@ -35,6 +36,7 @@ template <class Body>
 int32_t guard(lh_error* error, Body&& body) noexcept {
   try {
     check_process();
+    const Guarded guarded;
     std::forward<Body>(body)();
     return set_error(error, LH_OK, "");
   } catch (...) {

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "llama.h"
+#include "memory.hpp"
 
 namespace lh {
 namespace {
@@ -60,6 +61,7 @@ void on_log(ggml_log_level level, const char* text, void* /*user_data*/) {
 
 void backend_init(bool chain) {
   llama_backend_init();
+  throw_assertions();
   ggml_log_callback current = nullptr;
   void* data = nullptr;
   llama_log_get(&current, &data);

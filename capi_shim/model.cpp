@@ -1,6 +1,7 @@
 #include "model.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "amx.hpp"
 #include "gguf_check.hpp"
@@ -64,6 +65,8 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
           : (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE);
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;
+  // AMX's layout is made by as many threads as there are processors.
+  lh::require_memory(lh::kRoom + lh::kThreadRoom * std::thread::hardware_concurrency());
   const lh::LogMark mark;
   lh::refuse_children();
   lh::own_threads();

@@ -41,10 +41,17 @@ newrllama_error_code code_of(int32_t status) {
   }
 }
 
+// Where messages stay until the thread's next call. One for all functions: it is room
+// that each thread gets.
+lh_error& last_error() {
+  thread_local lh_error error;
+  return error;
+}
+
 // lh::guard with this API's way to hand out messages.
 template <class Body>
 newrllama_error_code guarded(const char** error_message, Body&& body) noexcept {
-  thread_local lh_error error;
+  lh_error& error = last_error();
   const int32_t status = lh::guard(&error, std::forward<Body>(body));
   if (error_message != nullptr) {
     *error_message = status == LH_OK ? nullptr : error.message;

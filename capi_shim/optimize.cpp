@@ -1,5 +1,6 @@
 // extern "C" functions of llamaherd.h that requantize models and compare them.
 #include <string>
+#include <thread>
 
 #include "comparison.hpp"
 #include "guard.hpp"
@@ -22,6 +23,10 @@ int32_t lh_model_quantize(const char* path, const char* out_path, int32_t ftype,
     params.ftype = static_cast<llama_ftype>(ftype);
     params.nthread = n_threads;
     params.allow_requantize = true;
+    // It makes threads, and does not expect that it cannot.
+    const auto n = n_threads > 0 ? static_cast<unsigned>(n_threads)
+                                 : std::thread::hardware_concurrency();
+    lh::require_memory(lh::kRoom + lh::kThreadRoom * n);
     const lh::LogMark mark;
     if (llama_model_quantize(path, out_path, &params) != 0) {
       throw lh::Error(LH_MODEL_ERROR, "cannot requantize \"" + std::string(path) +

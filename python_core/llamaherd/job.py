@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import warnings
-from threading import Event, RLock, Thread
+from threading import Event, RLock
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn, Protocol
 from weakref import WeakSet
@@ -14,6 +14,7 @@ from weakref import WeakSet
 from llamaherd import _native, checks
 from llamaherd.errors import ContextClosedError, ForkError, JournalWarning
 from llamaherd.recorder import RecordedCall
+from llamaherd.threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +53,8 @@ class Job:
         self._is_done = Event()
         self._results: Results | None = None
         self._error: BaseException | None = None
-        start_thread(self, self._run)
+        self._worker: Worker | None = None
+        self._worker = start_thread(self, self._run)
 
     @property
     def progress(self) -> Progress:
@@ -71,7 +73,7 @@ class Job:
         Raises:
             ForkError: This process was forked; the call runs in its parent.
         """
-        return wait_for(self._is_done, timeout_s)
+        return wait_for(self._is_done, timeout_s, self._worker)
 
     def cancel(self) -> None:
         """Ends the call within a fraction of a second; what is finished is kept."""
@@ -95,8 +97,8 @@ class Job:
             warnings.warn(f"journal: {self._call.problem}", JournalWarning, stacklevel=2)
         if self._error is not None:
             raise self._error
-        if self._results is None:  # no thread ends without one or the other
-            raise RuntimeError("the call has no results")
+        if self._results is None:
+            raise MemoryError("the call's thread ended for want of memory")
         return self._results
 
     def __reduce__(self) -> NoReturn:
@@ -135,12 +137,15 @@ class Job:
         return self._is_cancelled or self._context.closed
 
 
-def wait_for(is_done: Event, timeout_s: float | None) -> bool:
+def wait_for(
+    is_done: Event, timeout_s: float | None, worker: Worker | None = None
+) -> bool:
     """Waits for work in a thread, in slices, so that Ctrl-C is seen.
 
     Args:
         is_done: Set when it is over.
         timeout_s: Longest time to wait, in seconds; None: as long as it takes.
+        worker: What does it. If it ends without a word, the work is over, too.
 
     Returns:
         Whether it is over.
@@ -151,6 +156,8 @@ def wait_for(is_done: Event, timeout_s: float | None) -> bool:
     end = None if timeout_s is None else monotonic() + timeout_s
     while not is_done.is_set():
         _native.check_process()  # in a forked child nobody will ever set it
+        if worker is not None and worker.is_over:
+            return True
         left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
         if left <= 0:
             return False
@@ -174,21 +181,19 @@ _jobs_lock = RLock()
 _is_exiting = Event()
 
 
-def start_thread(job: Cancellable, run: Callable[[], None]) -> None:
+def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
     """Starts the thread of a job, which is cancelled when the interpreter ends.
 
     Raises:
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
-    # A daemon: an interpreter that ends cancels its jobs instead of waiting for them.
-    thread = Thread(target=run, name="llamaherd", daemon=True)
     with _jobs_lock:
         if _is_exiting.is_set():
             raise RuntimeError("the interpreter is ending: no new call can start")
         _jobs.add(job)
         try:
-            thread.start()
-        except RuntimeError:
+            return Worker(run)
+        except BaseException:
             _jobs.discard(job)  # nobody would ever end it
             raise
 

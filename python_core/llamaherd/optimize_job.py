@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from llamaherd.optimize_report import OptimizeReport
+    from llamaherd.threads import Worker
 
     # Is called with what stops it, and with a function to which it tells the name of each
     # step that it starts.
@@ -62,7 +63,8 @@ class OptimizeJob:
         self._is_done = Event()
         self._report: OptimizeReport | None = None
         self._error: BaseException | None = None
-        start_thread(self, self._run)
+        self._worker: Worker | None = None
+        self._worker = start_thread(self, self._run)
 
     @property
     def progress(self) -> OptimizeProgress:
@@ -87,7 +89,7 @@ class OptimizeJob:
         Raises:
             ForkError: This process was forked; the work runs in its parent.
         """
-        return wait_for(self._is_done, timeout_s)
+        return wait_for(self._is_done, timeout_s, self._worker)
 
     def cancel(self) -> None:
         """Ends it within a fraction of a second, but for a file that is being written."""
@@ -103,6 +105,8 @@ class OptimizeJob:
         self.wait()
         if self._error is not None:
             raise self._error
+        if not self._is_done.is_set():
+            raise MemoryError("the thread of model_optimize ended for want of memory")
         return self._report
 
     def __reduce__(self) -> NoReturn:

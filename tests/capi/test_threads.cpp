@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "ggml-cpp.h"
+#include "guard.hpp"
+#include "memory.hpp"
 #include "openmp.hpp"
 #include "threads.hpp"
 
@@ -146,6 +150,28 @@ TEST_CASE("a forked child has teams of its own") {
   CHECK(WEXITSTATUS(status) == 2);
 }
 
+#endif
+
+#if defined(__linux__)
+TEST_CASE("what ggml asserts is an error inside of guard") {
+  lh::throw_assertions();
+  const ggml_context_ptr tensors(ggml_init({1U << 16U, nullptr, true}));
+  const auto make = [&] { ggml_new_tensor_1d(tensors.get(), GGML_TYPE_COUNT, 1); };
+  lh_error error{};
+  for (int32_t i = 0; i < 3; ++i) {
+    CHECK(lh::guard(&error, make) == LH_INTERNAL);
+    CHECK(std::string(error.message).find("llama.cpp gave up: ") == 0);
+    CHECK(std::string(error.message).find("GGML_ASSERT") != std::string::npos);
+  }
+  CHECK(lh::guard(&error, [] {}) == LH_OK);
+}
+
+TEST_CASE("memory that is not there is an error, with the amount") {
+  CHECK_NOTHROW(lh::require_memory(1U << 20U));
+  CHECK_THROWS_WITH_AS(lh::require_memory(size_t{1} << 55U),
+                       doctest::Contains("less than 34359738368 MiB are left"),
+                       lh::Error);
+}
 #endif
 
 TEST_CASE("whether ggml's threads are ours does not change") {

@@ -6,11 +6,11 @@ crash or hangs. glibc overwrites there what is freed, so that a use of it shows.
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import os
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -497,10 +497,10 @@ def test_a_job_without_a_thread_does_not_keep_the_interpreter(
         def wait(self) -> bool:
             raise AssertionError("waited for what never started")
 
-    def fail(_thread: threading.Thread) -> None:
+    def fail(*_args: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", fail)
+    monkeypatch.setattr(_thread, "start_new_thread", fail)
     stuck = Stuck()
     with pytest.raises(RuntimeError, match="can't start new thread"):
         job.start_thread(stuck, lambda: None)

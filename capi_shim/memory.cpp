@@ -1,0 +1,79 @@
+#include "memory.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "ggml.h"
+#include "guard.hpp"
+#include "threads.hpp"
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <sys/mman.h>
+#endif
+
+namespace lh {
+
+#if defined(__linux__)
+
+namespace {
+
+// Not thread_local, for the reason that threads.cpp gives.
+struct Key {
+  pthread_key_t key{};
+  bool is_made = pthread_key_create(&key, nullptr) == 0;
+};
+
+const Key& guarded_key() {
+  static const Key key;
+  return key;
+}
+
+// ggml_abort calls it, and ends the process if it returns. What is thrown passes through
+// functions of C, whose frames compilers describe for debuggers at least.
+void on_assertion(const char* message) {
+  const Key& key = guarded_key();
+  if (key.is_made && pthread_getspecific(key.key) != nullptr && team_place() == nullptr) {
+    throw Error(LH_INTERNAL, std::string("llama.cpp gave up: ") + message);
+  }
+  std::fprintf(stderr, "%s\n", message);
+}
+
+}  // namespace
+
+void require_memory(size_t bytes) {
+  void* room =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    throw Error(LH_INTERNAL, "out of memory: less than " + std::to_string(bytes >> 20U) +
+                                 " MiB are left for this process");
+  }
+  munmap(room, bytes);
+}
+
+void throw_assertions() { ggml_set_abort_callback(on_assertion); }
+
+Guarded::Guarded() noexcept : outer_(nullptr) {
+  // Has libstdc++ get its room for exceptions of this thread while there is memory.
+  static_cast<void>(std::uncaught_exceptions());
+  const Key& key = guarded_key();
+  if (!key.is_made) return;
+  outer_ = pthread_getspecific(key.key);
+  pthread_setspecific(key.key, this);
+}
+
+Guarded::~Guarded() {
+  if (guarded_key().is_made) pthread_setspecific(guarded_key().key, outer_);
+}
+
+#else
+
+void require_memory(size_t) {}
+void throw_assertions() {}
+Guarded::Guarded() noexcept : outer_(nullptr) {}
+Guarded::~Guarded() = default;
+
+#endif
+
+}  // namespace lh

@@ -1,0 +1,36 @@
+// Shortage of memory, found before libllama finds it.
+#pragma once
+
+#include <cstddef>
+
+namespace lh {
+
+// What libllama may want while it makes a context or computes a batch, and does not
+// expect to be refused: where it asks for a little and gets nothing, it ends the process.
+constexpr size_t kRoom = size_t{64} << 20U;
+
+// What the stack of a thread takes of the address space, at most.
+constexpr size_t kThreadRoom = size_t{9} << 20U;
+
+// Throws LH_INTERNAL unless this process may take so many bytes more. (A limit such as
+// `ulimit -v` says no; without one a kernel mostly promises more than it has.)
+void require_memory(size_t bytes);
+
+// From now on what libllama asserts is thrown, where it can be: on a thread that is
+// inside of `guard` and computes with no others. Elsewhere the process ends, as it always
+// has.
+void throw_assertions();
+
+// While one lives, its thread is inside of `guard`.
+class Guarded {
+ public:
+  Guarded() noexcept;
+  ~Guarded();
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+ private:
+  void* outer_;
+};
+
+}  // namespace lh
