@@ -8,9 +8,10 @@
 #' @param n_ctx Tokens, of prompts and answers together, that the context has room for. One
 #'   long prompt may use all of it; how many prompts are worked on at once follows from
 #'   what fits. `"auto"` makes it fit the prompts of each call and the memory there is.
-#' @param n_threads Number of threads. NULL takes as many as the processor has cores for.
+#' @param n_threads Number of threads. `"auto"`, or NULL, takes as many as the processor has
+#'   cores for.
 #' @param n_seq_max Number of prompts that are worked on at once, at most 248; `"auto"`
-#'   chooses. More of them make better use of the processor: try 8 to 32.
+#'   chooses. One at a time takes three to five times as long as 32 together.
 #' @param verbosity Negative: errors only. From 2 on, also a line about the context. The
 #'   rest is the default: errors and warnings.
 #' @param kv_layout `"per_sequence"`: each prompt in work has cells of its own, enough for
@@ -34,14 +35,14 @@
 #' @export
 #' @examples
 #' \dontrun{
-#' context <- context_create(model, n_ctx = "auto", n_threads = NULL, n_seq_max = "auto")
+#' context <- context_create(model)
 #' context
 #' }
 context_create <- function(
   model,
-  n_ctx = 2048L,
-  n_threads = 4L,
-  n_seq_max = 1L,
+  n_ctx = "auto",
+  n_threads = "auto",
+  n_seq_max = "auto",
   verbosity = 1L,
   kv_layout = "auto",
   n_batch = NULL,
@@ -58,7 +59,7 @@ context_create <- function(
   }
   options <- list(
     n_ctx = check_auto(n_ctx),
-    n_threads = count(n_threads),
+    n_threads = auto_threads(n_threads),
     n_seq_max = check_auto(n_seq_max),
     kv_layout = check_choice(kv_layout, c("auto", "unified", "per_sequence")),
     n_batch = count(n_batch)
@@ -78,6 +79,13 @@ context_create <- function(
     cli::cli_inform(format(context))
   }
   context
+}
+
+# In Python NULL stands for "auto".
+auto_threads <- function(n_threads, error_call = rlang::caller_env()) {
+  if (!is.null(n_threads) && !identical(n_threads, "auto")) {
+    check_auto(n_threads, "n_threads", error_call)
+  }
 }
 
 context_dots <- function(dots, count, error_call = rlang::caller_env()) {

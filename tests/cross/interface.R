@@ -5,6 +5,10 @@ interface <- list(
     \(value) is.numeric(value) || is.logical(value),
     as.list(formals(llamaherd::generate_parallel))
   ),
+  context_defaults = Filter(
+    is.character,
+    as.list(formals(llamaherd::context_create))
+  ),
   context = names(formals(llamaherd::context_create)),
   context_dots = eval(
     body(llamaherd:::context_dots)[[2]][[3]],

@@ -55,6 +55,15 @@ def test_r_knows_all_settings_of_contexts(interface: dict[str, Any]) -> None:
     assert known == set(inspect.signature(lh.Context).parameters)
 
 
+def test_contexts_have_the_same_defaults(interface: dict[str, Any]) -> None:
+    parameters = inspect.signature(lh.Context).parameters
+    defaults = interface["context_defaults"]
+    assert {"n_ctx", "n_threads", "n_seq_max", "kv_layout"} <= set(defaults)
+    for name, default in defaults.items():
+        same = "auto" if parameters[name].default is None else parameters[name].default
+        assert default == same, name
+
+
 def public_functions(module: ModuleType) -> dict[str, list[str]]:
     return {
         name: list(inspect.signature(function).parameters)

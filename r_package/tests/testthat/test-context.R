@@ -22,11 +22,25 @@ test_that("settings arrive with Python's types", {
     yarn_orig_ctx = 512
   )
   expected <- paste0(
-    "{'n_ctx': 512, 'n_threads': None, 'n_seq_max': 1, 'kv_layout': 'auto', ",
+    "{'n_ctx': 512, 'n_threads': None, 'n_seq_max': 'auto', 'kv_layout': 'auto', ",
     "'n_batch': None, 'flash_attn': 'auto', 'type_k': 'q8_0', ",
     "'rope_scaling_type': 'yarn', 'rope_freq_base': 20000.0, 'yarn_orig_ctx': 512}"
   )
   expect_match(the$module$seen("context_create"), expected, fixed = TRUE)
+})
+
+test_that("all sizes are 'auto', and what a script says counts", {
+  local_fake()
+  model <- model_load(local_model_file())
+  seen <- function(...) {
+    context_create(model, ...)
+    the$module$seen("context_create")
+  }
+  expected <- "{'n_ctx': 'auto', 'n_threads': None, 'n_seq_max': 'auto', "
+  expect_match(seen(), expected, fixed = TRUE)
+  expect_match(seen(n_threads = "auto"), expected, fixed = TRUE)
+  expected <- "{'n_ctx': 2048, 'n_threads': 4, 'n_seq_max': 1, "
+  expect_match(seen(2048L, 4L, 1L), expected, fixed = TRUE)
 })
 
 test_that("Python's errors keep their meaning", {
