@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
 from llamaherd import _native
+from llamaherd.chat import chat_prompts
 from llamaherd.optimize_report import FileRow
+from llamaherd.progress import rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -174,20 +176,24 @@ def detokenize(
 @_boundary
 def apply_chat_template(
     model: lh.Model,
-    messages: Sequence[Mapping[str, object]],
+    conversations: Sequence[Sequence[Mapping[str, object]]],
     template: str | None,
     add_assistant: bool,
     variables: Mapping[str, object],
-) -> str:
-    """The prompt that a model's template makes of messages."""
-    prompt = lh.apply_chat_template(
-        model,
-        messages,
-        add_generation_prompt=add_assistant,
-        template=template,
-        variables=dict(variables),
-    )
-    return _clean(prompt)
+) -> list[str]:
+    """The prompts that a model's template makes of conversations."""
+    return [
+        _clean(
+            lh.apply_chat_template(
+                model,
+                messages,
+                add_generation_prompt=add_assistant,
+                template=template,
+                variables=dict(variables),
+            )
+        )
+        for messages in conversations
+    ]
 
 
 @_boundary
@@ -233,21 +239,28 @@ def optimize_result(job: lh.OptimizeJob) -> dict[str, Any] | None:
 @_boundary
 def generate_start(
     context: lh.Context,
-    prompts: Sequence[str | Sequence[int] | None],
+    prompts: Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, lh.Job]:
     """Starts to answer prompts; None is one that fails.
 
     Args:
         context: What to answer them with.
-        prompts: Texts or token ids.
+        prompts: Texts or token ids; with `chat` texts or lists of messages.
         options: `sampling`, the fields of SamplingParams; `each`, those of them that have
-            one value per prompt; `parse_special`; `on_error`; `journal`, if any.
+            one value per prompt; `parse_special`; `on_error`; `journal`, if any; `chat`
+            and `system`, if any.
     """
     sampling = dict(options["sampling"])
     of_call = ("max_tokens", "seed")  # unless they are in `each`
     call = {name: sampling.pop(name) for name in of_call if name in sampling}
     each = dict(options["each"])
+    parse_special = options["parse_special"]
+    if options.get("chat"):
+        given = [prompt for prompt in prompts if prompt is not None]
+        rendered = iter(chat_prompts(context.model, given, options.get("system")))
+        prompts = [None if prompt is None else next(rendered) for prompt in prompts]
+        parse_special = True if parse_special == "auto" else parse_special
     # Seeds above 2^31 come as floats.
     if "seed" in call:
         call["seed"] = int(call["seed"])
@@ -265,7 +278,7 @@ def generate_start(
         context,
         [NO_TEXT if prompt is None else prompt for prompt in prompts],
         params=params,
-        parse_special=options["parse_special"],
+        parse_special=parse_special,
         on_error=options["on_error"],
         journal=options.get("journal"),
         **call,
@@ -277,7 +290,11 @@ def generate_start(
 def job_wait(job: lh.Job | lh.OptimizeJob, timeout_s: float) -> dict[str, Any]:
     """Waits for the end of a job, at most `timeout_s`. Tells how far it is."""
     done = job.wait(timeout_s)
-    return {"done": done, **dataclasses.asdict(job.progress)}
+    progress = job.progress
+    state = {"done": done, **dataclasses.asdict(progress)}
+    if isinstance(progress, lh.Progress):
+        state["rates"] = rates(progress)
+    return state
 
 
 @_boundary
@@ -300,6 +317,7 @@ def job_result(job: lh.Job) -> dict[str, Any]:
     return {
         "texts": [_clean_or_none(text) for text in results.texts],
         "errors": [_clean_or_none(error) for error in results.errors],
+        "partials": [_clean_or_none(result.partial) for result in results],
         "finish_reasons": list(results.finish_reasons),
         "n_prompt_tokens": [result.n_prompt_tokens for result in results],
         "n_reused_tokens": [result.n_reused_tokens for result in results],

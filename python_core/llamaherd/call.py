@@ -13,7 +13,7 @@ from llamaherd.plan import MAX_DEPTH
 from llamaherd.results import FinishReason, Result, Results
 from llamaherd.runner import Runner
 from llamaherd.scheduler import Limits
-from llamaherd.stats import Progress, make_stats
+from llamaherd.stats import Progress, Stats, make_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,9 +73,12 @@ class Call:
         self._recalled: set[int] = set()  # those of them that were known before
         self._on_output: Callable[[int, Output], None] | None = None
         self._runner: Runner | None = None  # while it runs
+        self._n_prefill = 0
         self._n_generated = 0
         self._n_done = 0
         self._n_failed = 0
+        self._n_spared = 0  # prompt tokens, of what is done, that were not decoded for it
+        self._n_prompt_tokens = sum(len(request.tokens) for request in requests)
         self._started_s = time.perf_counter()
         self._weights = dict.fromkeys(range(len(requests)), 1)  # with their twins
         for original in self._twin_of.values():
@@ -90,10 +93,16 @@ class Call:
     def progress(self) -> Progress:
         """How far the call is. May be read from any thread."""
         runner = self._runner
+        # Shared beginnings are read once, which counts in addition at first.
+        n_read = self._n_spared + (
+            self._n_prefill if runner is None else runner.n_prefill
+        )
         return Progress(
             n_done=self._n_done,
             n_failed=self._n_failed,
             n_total=len(self._requests),
+            n_prompt_tokens=min(n_read, self._n_prompt_tokens),
+            n_prompt_tokens_total=self._n_prompt_tokens,
             n_generated_tokens=(
                 self._n_generated if runner is None else runner.n_generated
             ),
@@ -122,6 +131,8 @@ class Call:
             GenerationError: A prompt failed, and `on_error` is "stop".
         """
         self._started_s = time.perf_counter()
+        if not self._requests:
+            return Results([], Stats(seed=self._seed))
         n_journal = self._take_known(known or {})
         self._on_output = on_output
         open_ = [
@@ -198,6 +209,7 @@ class Call:
             runner.run()
         finally:
             # Results must not keep the engine alive by way of the two.
+            self._n_prefill = runner.n_prefill
             self._n_generated = runner.n_generated
             self._runner = None
         return runner.n_fallbacks
@@ -255,6 +267,10 @@ class Call:
         if self._on_output is not None:
             self._on_output(i, output)
         self._n_done += self._weights[i]
+        n_prompt = len(self._requests[i].tokens)
+        is_read = output.finish is not Finish.ERROR and i not in self._recalled
+        n_own = n_prompt - output.n_reused if is_read else 0
+        self._n_spared += self._weights[i] * n_prompt - n_own
         if output.finish is Finish.ERROR:
             self._n_failed += self._weights[i]
             if self._on_error == "return" and self._runner is not None:
@@ -268,6 +284,7 @@ class Call:
         return Result(
             index=i,
             text=output.text if is_finished else None,
+            partial=None if is_finished or not output.tokens else output.text,
             tokens=list(output.tokens),
             finish_reason=_FINISH_REASON[output.finish],
             error=output.message if output.finish is Finish.ERROR else None,

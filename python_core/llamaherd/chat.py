@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from llamaherd import _native, checks
 from llamaherd.errors import ChatTemplateError
 from llamaherd.model import Model, as_model
+from llamaherd.requests import checked_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,50 +45,76 @@ def apply_chat_template(
         ChatTemplateError: There is no template, or it refuses the messages.
     """
     owner = as_model(model)
-    if template is None and owner.told.chat_format is not None:
-        raise ChatTemplateError(
-            f"the Llama was made with {owner.told.chat_format}, which llamaherd cannot "
-            "write prompts for; pass template="
-        )
-    source = (
-        owner.chat_template if template is None else checks.text("template", template)
+    formatter = _formatter_of(
+        owner, template, checks.flag("add_generation_prompt", add_generation_prompt)
     )
-    if source is None:
-        raise ChatTemplateError(
-            f"{owner!r} has no chat template (is it a base model?); pass template="
-        )
-    safe = _safe_messages(owner, messages)
-    formatter = _formatter(
-        source,
-        _token_text(owner, owner.info.bos),
-        _token_text(owner, owner.info.eos),
-        checks.flag("add_generation_prompt", add_generation_prompt),
-    )
+    return _rendered(formatter, _safe_messages(owner, "messages", messages), variables)
+
+
+def chat_prompts(model: Model, prompts: object, system: str | None) -> list[str]:
+    """The prompts that the model's template makes of texts of users.
+
+    Args:
+        model: Whose template to use.
+        prompts: For each prompt what a user says, or a list of messages.
+        system: Text of a system message that comes first; None: none.
+
+    Raises:
+        TypeError: A prompt is neither a text nor a list of messages.
+        ChatTemplateError: As for `apply_chat_template`.
+    """
+    given = checked_prompts(prompts)
+    formatter = _formatter_of(model, None, add_generation_prompt=True)
+    before: list[dict[str, object]] = []
+    if system is not None:
+        text = checks.text("system", system)
+        before = [_safe_message(model, "system", {"role": "system", "content": text})]
+    return [
+        _rendered(formatter, before + _user_messages(model, f"prompts[{i}]", prompt))
+        for i, prompt in enumerate(given)
+    ]
+
+
+def _user_messages(model: Model, name: str, prompt: object) -> list[dict[str, object]]:
+    if isinstance(prompt, str):
+        text = checks.text(name, prompt)
+        return [_safe_message(model, name, {"role": "user", "content": text})]
+    return _safe_messages(model, name, prompt)
+
+
+def _rendered(
+    formatter: Callable[..., ChatFormatterResponse],
+    messages: list[dict[str, object]],
+    variables: Mapping[str, object] | None = None,
+) -> str:
     try:
-        return str(formatter(messages=safe, **dict(variables or {})).prompt)
+        return str(formatter(messages=messages, **dict(variables or {})).prompt)
     except Exception as error:  # a template is a program: anything may happen in it
         raise ChatTemplateError(f"the chat template failed: {error}") from error
 
 
-def _safe_messages(model: Model, messages: object) -> list[dict[str, object]]:
+def _safe_messages(model: Model, name: str, messages: object) -> list[dict[str, object]]:
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise TypeError(
-            f"messages must be a list of messages, not {type(messages).__name__}"
+            f"{name} must be a list of messages, not {checks.shown(messages)}"
         )
     if not messages:
-        raise ValueError("messages must not be empty")
-    return [_safe_message(model, i, message) for i, message in enumerate(messages)]
+        raise ValueError(f"{name} must not be empty")
+    return [
+        _safe_message(model, f"{name}[{i}]", message)
+        for i, message in enumerate(messages)
+    ]
 
 
-def _safe_message(model: Model, i: int, message: object) -> dict[str, object]:
+def _safe_message(model: Model, name: str, message: object) -> dict[str, object]:
     """A copy of a message whose texts are marked; other entries stay as they are."""
     if not isinstance(message, Mapping):
-        raise TypeError(f"messages[{i}] must be a mapping, not {message!r}")
+        raise TypeError(f"{name} must be a mapping, not {checks.shown(message)}")
     safe = dict(message)
     for key in ("role", "content"):
         if key not in safe:
-            raise ValueError(f"messages[{i}] has no {key!r}: {message!r}")
-        text = checks.text(f"messages[{i}][{key!r}]", safe[key])
+            raise ValueError(f"{name} has no {key!r}: {checks.shown(message)}")
+        text = checks.text(f"{name}[{key!r}]", safe[key])
         with model.using() as handle:
             safe[key] = _native.mark_literals(handle, text)
     return safe
@@ -96,6 +123,29 @@ def _safe_message(model: Model, i: int, message: object) -> dict[str, object]:
 def _token_text(model: Model, token: int) -> str:
     with model.using() as handle:
         return _native.token_text(handle, token) or ""
+
+
+def _formatter_of(
+    model: Model, template: str | None, add_generation_prompt: bool
+) -> Callable[..., ChatFormatterResponse]:
+    if template is None and model.told.chat_format is not None:
+        raise ChatTemplateError(
+            f"the Llama was made with {model.told.chat_format}, which llamaherd cannot "
+            "write prompts for; pass template="
+        )
+    source = (
+        model.chat_template if template is None else checks.text("template", template)
+    )
+    if source is None:
+        raise ChatTemplateError(
+            f"{model!r} has no chat template (is it a base model?); pass template="
+        )
+    return _formatter(
+        source,
+        _token_text(model, model.info.bos),
+        _token_text(model, model.info.eos),
+        add_generation_prompt,
+    )
 
 
 @lru_cache(maxsize=16)

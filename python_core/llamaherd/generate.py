@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, overload
 
 from llamaherd import checks
 from llamaherd.call import ON_ERROR, Call, OnError
+from llamaherd.chat import chat_prompts
 from llamaherd.context import Context, as_context
 from llamaherd.errors import ContextClosedError, Interrupted
 from llamaherd.interrupts import Interrupts, wait_for_end
@@ -21,7 +22,7 @@ from llamaherd.stats import Stats
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
 
     # The arguments of a `Job`.
     Prepared = tuple[Context, Call | RecordedCall, object]
+    Messages = Sequence[Mapping[str, object]]
 
 _POLL_S = 0.05
 
 
 def generate_parallel(
     ctx: Context | Llama,
-    prompts: Sequence[Prompt],
+    prompts: Sequence[Prompt | Messages],
     *,
     max_tokens: int = 100,
     temperature: float = 0.0,
@@ -56,6 +58,8 @@ def generate_parallel(
     progress: ProgressOption = False,
     on_error: OnError = "continue",
     journal: str | os.PathLike[str] | None = None,
+    chat: bool = False,
+    system: str | None = None,
 ) -> Results:
     """Answers many prompts at once.
 
@@ -63,7 +67,7 @@ def generate_parallel(
 
     Args:
         ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.
-        prompts: Texts or token ids, any number of them.
+        prompts: Texts or token ids, any number of them; with `chat` see there.
         max_tokens: Tokens to generate for each prompt at most.
         temperature: <= 0 takes the most likely token each time.
         top_k: Draw from so many tokens, the most likely ones; <= 0: all.
@@ -89,6 +93,10 @@ def generate_parallel(
             the model's file, the prompt's tokens, the settings and, where something is
             drawn, the prompt's seed: with `seed=None` nothing is found again. It holds
             prompts and answers as plain text; `journal_read` reads it.
+        chat: Each prompt is what a user says, or a list of messages as
+            `apply_chat_template` takes; the model's chat template makes the prompt of it,
+            and nothing in a message is taken for a special token.
+        system: With `chat`: text of a system message that comes before each prompt.
 
     Returns:
         One result per prompt, in the order of the prompts.
@@ -98,6 +106,7 @@ def generate_parallel(
         ValueError: An argument is out of range.
         Interrupted: Ctrl-C; its `results` has what was finished.
         GenerationError: A prompt failed, and `on_error` is "stop".
+        ChatTemplateError: The model has no chat template, or it refuses the messages.
         ContextClosedError: The context was closed.
         ContextError: There is not enough memory.
         JournalError: The journal cannot be used, or is damaged.
@@ -127,6 +136,8 @@ def generate_parallel(
             parse_special=parse_special,
             on_error=on_error,
             journal=journal,
+            chat=chat,
+            system=system,
         )
 
     return _run(prepare, progress, prompts)
@@ -134,7 +145,7 @@ def generate_parallel(
 
 def start_parallel(
     ctx: Context | Llama,
-    prompts: Sequence[Prompt],
+    prompts: Sequence[Prompt | Messages],
     *,
     params: SamplingParams | Sequence[SamplingParams] | None = None,
     max_tokens: int = 100,
@@ -143,6 +154,8 @@ def start_parallel(
     parse_special: ParseSpecial = "auto",
     on_error: OnError = "continue",
     journal: str | os.PathLike[str] | None = None,
+    chat: bool = False,
+    system: str | None = None,
 ) -> Job:
     """Starts what `generate_parallel` does and returns at once; same arguments.
 
@@ -160,6 +173,8 @@ def start_parallel(
                 parse_special=parse_special,
                 on_error=on_error,
                 journal=journal,
+                chat=chat,
+                system=system,
             )
         job = Job(*prepared)
         try:
@@ -172,7 +187,7 @@ def start_parallel(
 
 def _prepare(
     ctx: Context | Llama,
-    prompts: Sequence[Prompt],
+    prompts: Sequence[Prompt | Messages],
     *,
     params: SamplingParams | Sequence[SamplingParams] | None,
     max_tokens: int,
@@ -181,6 +196,8 @@ def _prepare(
     parse_special: ParseSpecial,
     on_error: OnError,
     journal: str | os.PathLike[str] | None,
+    chat: bool,
+    system: str | None,
 ) -> Prepared:
     """The arguments of `Job`."""
     context = as_context(ctx)
@@ -193,6 +210,8 @@ def _prepare(
         stop=stop,
         parse_special=parse_special,
         on_error=on_error,
+        chat=chat,
+        system=system,
     )
     return context, call if journal is None else recorded(call, context, journal), ctx
 
@@ -212,12 +231,14 @@ class Settings(TypedDict, total=False):
     ignore_eos: bool
     params: SamplingParams | None
     parse_special: ParseSpecial
+    chat: bool
+    system: str | None
 
 
 @overload
 def generate(
     ctx: Context | Llama,
-    prompt: Prompt,
+    prompt: Prompt | Messages,
     *,
     stream: Literal[False] = False,
     **settings: Unpack[Settings],
@@ -225,14 +246,14 @@ def generate(
 @overload
 def generate(
     ctx: Context | Llama,
-    prompt: Prompt,
+    prompt: Prompt | Messages,
     *,
     stream: Literal[True],
     **settings: Unpack[Settings],
 ) -> Iterator[str]: ...
 def generate(  # noqa: D417 - the others are explained once
     ctx: Context | Llama,
-    prompt: Prompt,
+    prompt: Prompt | Messages,
     *,
     stream: bool = False,
     max_tokens: int = 100,
@@ -247,6 +268,8 @@ def generate(  # noqa: D417 - the others are explained once
     ignore_eos: bool = False,
     params: SamplingParams | None = None,
     parse_special: ParseSpecial = "auto",
+    chat: bool = False,
+    system: str | None = None,
 ) -> Result | Iterator[str]:
     """Answers one prompt. The arguments are those of `generate_parallel`.
 
@@ -280,6 +303,8 @@ def generate(  # noqa: D417 - the others are explained once
         stop=stop,
         parse_special=parse_special,
         on_error="stop",
+        chat=chat,
+        system=system,
         watch=(lambda _, output: texts.put(output.text)) if stream else None,
     )
     if checks.flag("stream", stream):
@@ -387,10 +412,21 @@ def _make_call(
     stop: str | Sequence[str] | None,
     parse_special: ParseSpecial,
     on_error: OnError,
+    chat: bool,
+    system: str | None,
     watch: Callable[[int, Output], None] | None = None,
 ) -> Call:
     if context.closed:
         raise ContextClosedError("ctx is closed")
+    if checks.flag("chat", chat):
+        prompts = chat_prompts(context.model, prompts, system)
+        # That template need not begin with a special token, but means those that it has.
+        parse_special = True if parse_special == "auto" else parse_special
+    elif system is not None:
+        raise ValueError(
+            f"system needs chat=True; without it there is no place for "
+            f"{checks.shown(system)}"
+        )
     requests, base = make_requests(
         context.model,
         prompts,

@@ -58,7 +58,7 @@ def make_requests(
     if isinstance(params, SamplingParams) and params.seed is not None:
         seed = params.seed
     base = _base_seed(seed)
-    given = _checked_prompts(prompts)
+    given = checked_prompts(prompts)
     tokens = [
         _tokens_or_problem(model, f"prompts[{i}]", prompt, parse_special)
         for i, prompt in enumerate(given)
@@ -116,7 +116,12 @@ def _too_long(model: Model, name: str, text: str) -> str:
     return ""
 
 
-def _checked_prompts(prompts: object) -> list[object]:
+def checked_prompts(prompts: object) -> list[object]:
+    """The elements of a list of prompts.
+
+    Raises:
+        TypeError: It is no list of prompts.
+    """
     if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
         raise TypeError(
             f"prompts must be a list of prompts, not {type(prompts).__name__} "
@@ -125,10 +130,7 @@ def _checked_prompts(prompts: object) -> list[object]:
     what = _not_prompts(prompts)
     if what:
         raise TypeError(f"prompts must be a list of prompts, not {what}")
-    checked = list(prompts)
-    if not checked:
-        raise ValueError("prompts must not be empty")
-    return checked
+    return list(prompts)
 
 
 def _not_prompts(prompts: object) -> str:

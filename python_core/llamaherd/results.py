@@ -19,6 +19,7 @@ class Result:
     Attributes:
         index: The prompt's place in the call.
         text: The answer, valid UTF-8; None unless `finish_reason` is "stop" or "length".
+        partial: What there was of an answer that was not finished; None if nothing was.
         tokens: All tokens generated, without an end-of-generation token.
         finish_reason: "stop" (end of generation, or a stop text), "length" (max_tokens),
             "cancelled" (the call ended first) or "error".
@@ -29,6 +30,7 @@ class Result:
 
     index: int
     text: str | None
+    partial: str | None = None
     tokens: list[int]
     finish_reason: FinishReason
     error: str | None

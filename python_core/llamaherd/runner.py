@@ -34,6 +34,7 @@ class Runner:
 
     Attributes:
         scheduler: What decides; its `stop_admitting` may be called from `on_finish`.
+        n_prefill: Prompt tokens decoded so far.
         n_generated: Tokens generated so far.
         n_fallbacks: Batches that were refused for what was in them.
     """
@@ -62,6 +63,7 @@ class Runner:
         self._live = {c.id: c for c in clients if c.state is State.HELD}
         self._live |= {c.id: c for c in self._kept.values()}
         self._before = engine.counts()
+        self.n_prefill = 0
         self.n_generated = 0
         self.n_fallbacks = 0
 
@@ -110,7 +112,9 @@ class Runner:
         if self._watch is not None:
             for id_ in self._live.keys() - outcome.events:
                 self._watch(id_, self._engine.get(id_))
-        self.n_generated = self._engine.counts().n_generated - self._before.n_generated
+        counts = self._engine.counts()
+        self.n_prefill = counts.n_prefill - self._before.n_prefill
+        self.n_generated = counts.n_generated - self._before.n_generated
         self._settle(outcome.events)
         if outcome.status is Status.ABORTED and not self._is_cancelled():
             self._engine.abort(on=False)  # meant for the call before this one

@@ -20,12 +20,17 @@ class Progress:
     Attributes:
         n_done: Prompts that have a result, failed ones included.
         n_total: Prompts in all.
+        n_prompt_tokens: Prompt tokens that are read, and those that need not be: shared
+            beginnings, equal prompts, what the journal knows.
+        n_prompt_tokens_total: Tokens of all prompts.
         elapsed_s: Seconds since the call started to run.
     """
 
     n_done: int
     n_failed: int
     n_total: int
+    n_prompt_tokens: int
+    n_prompt_tokens_total: int
     n_generated_tokens: int
     elapsed_s: float
 

@@ -6,68 +6,145 @@
 #' the characters U+FDD0 and U+FDD1), and [generate_parallel()] takes it as plain text.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
-#' @param messages A list of messages `list(role = "user", content = "...")`, or a data
-#'   frame with the columns `role` and `content`, one message per row.
+#' @param messages A character vector with what users say, for one prompt each, NA allowed;
+#'   or a conversation: a list of messages `list(role = "user", content = "...")`, or a data
+#'   frame with the columns `role` and `content`, one message per row; or a list of
+#'   conversations.
 #' @param template Text of another Jinja template. NULL takes the model's own.
 #' @param add_assistant TRUE ends the prompt where the assistant's answer begins.
 #' @param variables A named list of further variables for the template, for example
 #'   `list(enable_thinking = FALSE)`.
-#' @returns A string, to be used as a prompt.
+#' @param system Text of a system message that comes before each conversation; NULL: none.
+#' @returns Prompts: a character vector of the same length and order as `messages`, with its
+#'   names, and NA where that has NA; for one conversation a string.
+#' @seealso `generate_parallel(chat = TRUE, system = )`, which does this on its way.
 #' @export
 #' @examples
 #' \dontrun{
-#' texts <- c("The match ended 3:1.", "Shares fell by two percent.")
-#' prompts <- vapply(
-#'   texts,
-#'   \(text) apply_chat_template(model, list(
-#'     list(role = "system", content = "Answer with one word: Sports or Business."),
-#'     list(role = "user", content = text)
-#'   )),
-#'   character(1)
-#' )
-#' generate_parallel(context, prompts, max_tokens = 5)
+#' apply_chat_template(model, c("Name a river.", "Name a lake."), system = "Be brief.")
+#' apply_chat_template(model, list(
+#'   list(role = "user", content = "Name a river."),
+#'   list(role = "assistant", content = "The Nile."),
+#'   list(role = "user", content = "Another one.")
+#' ))
 #' }
 apply_chat_template <- function(
   model,
   messages,
   template = NULL,
   add_assistant = TRUE,
-  variables = list()
+  variables = list(),
+  system = NULL
 ) {
+  error_call <- rlang::current_env()
   object <- check_model(model)
-  messages <- check_messages(messages)
+  system <- check_string(system, null = TRUE)
+  is_single <- is_conversation(messages)
+  prompts <- as_prompts(
+    if (is_single) list(messages) else messages,
+    "messages",
+    error_call,
+    if (is_single) {
+      \(x, ...) check_messages(x, "messages", error_call)
+    } else {
+      as_conversation
+    }
+  )
+  check_no_problem(prompts$problems, "messages", error_call)
   template <- check_string(template, null = TRUE)
   add_assistant <- check_flag(add_assistant)
   if (
     !is.list(variables) ||
       (length(variables) > 0 && !rlang::is_named(variables))
   ) {
-    abort_argument("variables", "a named list", variables, rlang::current_env())
+    abort_argument("variables", "a named list", variables, error_call)
   }
-  py_call(
+  for (name in names(variables)) {
+    if (is.character(variables[[name]])) {
+      variables[[name]] <- check_text(variables[[name]], sprintf("variables$%s", name))
+    }
+  }
+  given <- is.na(prompts$problems)
+  texts <- rep(NA_character_, length(given))
+  texts[given] <- as_text(py_call(
     "apply_chat_template",
     object,
-    messages,
+    lapply(prompts$values[given], with_system, system),
     template,
     add_assistant,
     variables
-  )
+  ))
+  stats::setNames(texts, if (!is_single) prompts$names)
 }
 
-check_messages <- function(messages, error_call = rlang::caller_env()) {
+with_system <- function(conversation, system) {
+  if (is.character(conversation)) {
+    conversation <- list(list(role = "user", content = conversation))
+  }
+  c(if (!is.null(system)) list(list(role = "system", content = system)), conversation)
+}
+
+# NA stays NA, but a text that cannot be read would be lost without a word.
+check_no_problem <- function(problems, arg, error_call) {
+  bad <- which(!is.na(problems) & problems != "the prompt is NA")
+  if (length(bad) > 0) {
+    abort(
+      c(
+        "{.code {arg}[[{bad[[1]]}]]} is not valid text in its encoding.",
+        i = "Convert it with {.fn iconv}, or declare its {.fn Encoding}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+}
+
+# A text of a user, or messages.
+as_conversation <- function(x, arg, error_call) {
+  if (is.factor(x)) {
+    x <- as.character(x)
+  }
+  if (is.character(x) && length(x) == 1) {
+    return(as_utf8(x))
+  }
+  if (!is.list(x)) {
+    abort_argument(arg, "a string or a list of messages", x, error_call)
+  }
+  check_messages(x, arg, error_call)
+}
+
+# Token ids are a list, too.
+is_messages <- function(prompt) is.list(prompt) && is.list(prompt[1][[1]])
+
+contents <- function(messages) {
+  paste(vapply(messages, \(message) message$content, ""), collapse = "\n")
+}
+
+# Whether it is one conversation, and not a list of them.
+is_conversation <- function(x) {
+  fields <- c("role", "content")
+  all(fields %in% names(x)) ||
+    (is.list(x) && (length(x) == 0 || any(vapply(x, \(m) any(fields %in% names(m)), NA))))
+}
+
+check_messages <- function(
+  messages,
+  arg = rlang::caller_arg(messages),
+  error_call = rlang::caller_env()
+) {
   if (is.data.frame(messages)) {
     messages <- lapply(seq_len(nrow(messages)), \(row) as.list(messages[row, ]))
   }
   if (!is.list(messages) || length(messages) == 0) {
     must <- "a list of messages like list(role = \"user\", content = \"...\")"
     hint <- if (is.list(messages)) "It is empty."
-    abort_argument("messages", must, messages, error_call, hint)
+    abort_argument(arg, must, messages, error_call, hint)
   }
   lapply(seq_along(messages), \(i) {
     message <- messages[[i]]
     if (!is.list(message) || !all(c("role", "content") %in% names(message))) {
       must <- "a list with the fields role and content"
-      abort_argument(sprintf("messages[[%d]]", i), must, message, error_call)
+      abort_argument(sprintf("%s[[%d]]", arg, i), must, message, error_call)
     }
     field <- function(name) {
       value <- message[[name]]
@@ -76,7 +153,7 @@ check_messages <- function(messages, error_call = rlang::caller_env()) {
       }
       check_string(
         value,
-        sprintf("messages[[%d]]$%s", i, name),
+        sprintf("%s[[%d]]$%s", arg, i, name),
         error_call = error_call
       )
     }

@@ -94,12 +94,15 @@ check_text <- function(
 }
 
 # NA where the bytes are no text. Bytes that are valid UTF-8 are taken as that whatever the
-# locale: enc2utf8() would write "<c3><a9>" for them in the C locale.
+# locale, and others are those of the locale or none: enc2utf8() would write "<e9>" for what
+# it cannot read in the C locale.
 as_utf8 <- function(x) {
   text <- as.character(x)
   unmarked <- Encoding(text) == "unknown" & validUTF8(text)
   Encoding(text[unmarked]) <- "UTF-8"
-  convert <- !is.na(text) & !unmarked & Encoding(text) != "bytes"
+  native <- !is.na(text) & !unmarked & Encoding(text) == "unknown"
+  text[native] <- base::iconv(text[native], "", "UTF-8")
+  convert <- !is.na(text) & Encoding(text) == "latin1"
   text[convert] <- enc2utf8(text[convert])
   text[!validUTF8(text) | Encoding(text) == "bytes"] <- NA_character_
   text

@@ -3,10 +3,11 @@
 #' As [generate_parallel()] for one prompt, but a failure is an error.
 #'
 #' @inheritParams generate_parallel
-#' @param prompt A string, or an integer vector of token ids.
+#' @param prompt A string, or an integer vector of token ids; with `chat = TRUE` a string or
+#'   a list of messages.
 #' @param ... Further sampling settings by name, see [generate_parallel()].
 #' @returns A `llamaherd_result` of length 1: a string with the attributes that
-#'   [generate_parallel()] describes. NA if Ctrl-C ended it, with a warning.
+#'   [generate_parallel()] describes, also what becomes of Ctrl-C.
 #' @export
 #' @examples
 #' \dontrun{
@@ -30,6 +31,8 @@ generate <- function(
   ignore_eos = FALSE,
   grammar = NULL,
   parse_special = "auto",
+  chat = FALSE,
+  system = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -37,16 +40,17 @@ generate <- function(
   if (is.numeric(prompt) && length(prompt) > 0) {
     check_tokens(prompt, "prompt", error_call)
     prompt <- list(prompt)
+  } else if (isTRUE(chat) && is_conversation(prompt)) {
+    prompt <- list(prompt)
   } else if (!is.character(prompt) || length(prompt) != 1 || is.na(prompt)) {
     abort_argument("prompt", "a string or token ids", prompt, error_call)
   }
-  prompts <- as_prompts(prompt, "prompt", error_call)
-  options <- sampling_options(error_call, list(...), 1L)
+  prompts <- chat_or_prompts(prompt, "prompt", error_call)
+  options <- c(sampling_options(error_call, list(...), 1L), prompts$options)
   options$on_error <- "continue"
   display <- check_display(error_call)
 
-  run <- run_job(object, prompts, options, FALSE, error_call)
-  result <- new_result(run, prompts, display)
-  report(result, run$interrupted, "stop", display$verbosity, error_call)
+  result <- run_call(object, prompts, options, display, FALSE, error_call)
+  report(result, "stop", display$verbosity, error_call)
   result
 }

@@ -5,7 +5,19 @@
 #' worked on at once, and one that ends makes room for the next; beginnings that prompts
 #' share are computed once; a prompt that fails becomes NA and the others are answered.
 #'
-#' Ctrl-C ends the call early and returns what had finished.
+#' @section Ctrl-C:
+#' Ctrl-C ends the call within a fraction of a second, and goes on: a loop or a script around
+#' it ends as well, the latter with an exit status of 1, so that nobody takes a part of the
+#' answers for all of them. What had finished is not lost: [last_results()] returns it, and
+#' so does the interrupt itself, which has it as `results`:
+#'
+#'     answers <- tryCatch(
+#'       generate_parallel(context, prompts),
+#'       interrupt = \(cnd) cnd$results
+#'     )
+#'
+#' `as.data.frame()` also shows what there was of unfinished answers. With a `journal`, the
+#' same call run again goes on where this one ended.
 #'
 #' @section Arguments with one value per prompt:
 #' The numeric arguments of sampling, `max_tokens`, `seed` and `grammar` take one value for
@@ -39,7 +51,8 @@
 #'
 #' @param context A `llamaherd_context` from [context_create()].
 #' @param prompts Character vector, names and NA allowed. Also a factor, or a list with a
-#'   string or an integer vector of token ids for each prompt.
+#'   string or an integer vector of token ids for each prompt. Bytes that are no text in
+#'   their encoding fail their own prompt.
 #' @param max_tokens Number of tokens to generate for each prompt at most.
 #' @param top_k Draw from the `top_k` most likely tokens only; 0 or less: from all.
 #' @param top_p Draw from the most likely tokens that have this probability together; 1:
@@ -72,19 +85,27 @@
 #'   of class `llamaherd_error_generation`, whose field `results` has what was done.
 #' @param journal Path of a file that results are stored in as they are finished, made if
 #'   it is not there; NULL: none. See below.
+#' @param chat TRUE takes each prompt for what a user says to a chat model, and makes the
+#'   prompt with the model's chat template, as [apply_chat_template()] does. An element may
+#'   also be a conversation: a list of messages, as described there. Nothing that stands in
+#'   a text is taken for a special token.
+#' @param system With `chat = TRUE`: text of a system message that comes before each prompt.
 #' @param ... Further sampling settings, see below.
 #' @returns A `llamaherd_result`: a character vector of the same length and order as
-#'   `prompts`, with their names. NA for prompts that failed or were not finished, and then
-#'   one warning says so. Its attributes, each with one element or row per prompt:
+#'   `prompts`, with their names; none for no prompts. NA for prompts that failed or were not
+#'   finished, and then one warning says so. Editing it, with [trimws()] for example, gives a
+#'   plain character vector. Its attributes, each with one element or row per prompt:
 #'
 #'   * `errors`: the reason why a prompt failed; NA if it did not.
 #'   * `finish_reason`: `"stop"` (the model ended the answer, or a stop text), `"length"`
 #'     (`max_tokens`), `"cancelled"` or `"error"`.
+#'   * `partial`: what there was of an answer that was not finished; NA for others.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (those not computed
 #'     for this prompt itself), `n_generated_tokens` and `seed`.
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each
 #'     prompt and each answer, as `printf %s "$text" | sha256sum` computes it. For token
-#'     ids that of the ids with single spaces between them.
+#'     ids that of the ids with single spaces between them, for a conversation that of its
+#'     texts with newlines between them.
 #'
 #'   The attribute `stats` has statistics of the whole call. [as.data.frame()] gives a
 #'   table with one row per prompt.
@@ -94,7 +115,7 @@
 #' @examples
 #' \dontrun{
 #' model <- model_load("~/models/SmolLM2-135M-Instruct.Q4_1.gguf")
-#' context <- context_create(model, n_ctx = "auto", n_threads = NULL, n_seq_max = "auto")
+#' context <- context_create(model)
 #' answers <- generate_parallel(context, c(a = "The sky is", b = "Two and two is"))
 #' answers
 #' as.data.frame(answers)
@@ -121,28 +142,21 @@ generate_parallel <- function(
   parse_special = "auto",
   on_error = c("continue", "return", "stop"),
   journal = NULL,
+  chat = FALSE,
+  system = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
   object <- check_context(context)
-  prompts <- as_prompts(prompts, "prompts", error_call)
+  prompts <- chat_or_prompts(prompts, "prompts", error_call)
   options <- sampling_options(error_call, list(...), length(prompts$values))
+  options <- c(options, prompts$options)
   options$on_error <- check_choice(on_error, c("continue", "return", "stop"))
   options$journal <- expand_path(check_string(journal, null = TRUE))
   display <- check_display(error_call)
   progress <- check_flag(progress)
 
-  run <- quietly(
-    display$verbosity < 0,
-    run_job(object, prompts, options, progress, error_call)
-  )
-  result <- new_result(run, prompts, display)
-  report(
-    result,
-    run$interrupted,
-    options$on_error,
-    display$verbosity,
-    error_call
-  )
+  result <- run_call(object, prompts, options, display, progress, error_call)
+  report(result, options$on_error, display$verbosity, error_call)
   result
 }

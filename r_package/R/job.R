@@ -4,6 +4,43 @@
 
 slice_s <- 0.1
 
+# Returns the result. Ctrl-C goes on as an interrupt that has the result.
+run_call <- function(context, prompts, options, display, progress, error_call) {
+  suspendInterrupts({
+    run <- quietly(
+      display$verbosity < 0,
+      run_job(context, prompts, options, progress, error_call)
+    )
+    result <- new_result(run, prompts, display)
+    if (run$interrupted) {
+      the$last_results <- result
+      # Ctrl-C pressed once more meanwhile must not throw away what was collected.
+      is_interrupted(Sys.sleep(0))
+      interrupt(result, display$verbosity)
+    }
+    result
+  })
+}
+
+# Does what R does on Ctrl-C: whoever waits for an interrupt gets it, and otherwise all that
+# runs ends, a script with an exit status of 1. A warning before that could be caught by
+# someone who would go on.
+interrupt <- function(result, verbosity) {
+  n_answered <- sum(attr(result, "finish_reason") %in% c("stop", "length"))
+  message <- cli::pluralize(
+    "Interrupted: {n_answered} of {length(result)} prompt{?s} answered."
+  )
+  signalCondition(structure(
+    class = c("llamaherd_interrupt", "interrupt", "condition"),
+    list(message = message, call = NULL, results = result)
+  ))
+  if (verbosity >= 0) {
+    hint <- if (interactive()) " last_results() has the answers."
+    writeLines(c("", paste0(message, hint)), stderr())
+  }
+  invokeRestart("abort")
+}
+
 # Returns Python's columns, and whether Ctrl-C ended the call.
 run_job <- function(context, prompts, options, progress, error_call) {
   suspendInterrupts({
@@ -29,10 +66,6 @@ run_job <- function(context, prompts, options, progress, error_call) {
     }
     columns <- py_call("job_result", job, error_call = error_call)
     collected <- TRUE
-    if (interrupted) {
-      # Ctrl-C pressed once more meanwhile must not throw away what was collected.
-      is_interrupted(Sys.sleep(0))
-    }
     list(columns = columns, interrupted = interrupted)
   })
 }
@@ -53,10 +86,10 @@ wait_for <- function(job, n, progress, error_call) {
     cli::cli_progress_bar(
       total = n,
       format = paste(
-        "{cli::pb_spin} Generating {cli::pb_bar} {cli::pb_current}/{cli::pb_total}",
-        "| {cli::pb_extra$tokens} | ETA {cli::pb_eta}"
+        "{cli::pb_bar} {cli::pb_current}/{cli::pb_total}",
+        "| {cli::pb_extra$rates} | ETA {cli::pb_eta}"
       ),
-      extra = list(tokens = ""),
+      extra = list(rates = ""),
       clear = TRUE,
       auto_terminate = FALSE
     )
@@ -66,7 +99,7 @@ wait_for <- function(job, n, progress, error_call) {
     if (progress) {
       cli::cli_progress_update(
         set = state[["n_done"]],
-        extra = list(tokens = format_rate(state)),
+        extra = list(rates = state[["rates"]]),
         id = bar
       )
     }
@@ -80,17 +113,9 @@ wait_for <- function(job, n, progress, error_call) {
   }
 }
 
-format_rate <- function(state) {
-  rate <- state[["n_generated_tokens"]] / max(state[["elapsed_s"]], 0.001)
-  failed <- if (state[["n_failed"]] > 0) {
-    sprintf(" | %d failed", state[["n_failed"]])
-  }
-  paste0(sprintf("%.0f tokens/s", rate), failed)
-}
-
 # What a call has to say at its end: a line of statistics, and one warning, or the error
 # that on_error = "stop" asks for.
-report <- function(result, interrupted, on_error, verbosity, error_call) {
+report <- function(result, on_error, verbosity, error_call) {
   if (verbosity >= 2) {
     cli::cli_inform("{attr(result, 'stats')$line}")
   }
@@ -106,20 +131,7 @@ report <- function(result, interrupted, on_error, verbosity, error_call) {
     }
     abort("{what}: {reason}", "generation", error_call, results = result)
   }
-  if (verbosity < 0) {
-    return(invisible())
-  }
-  if (interrupted) {
-    warn(
-      c(
-        "Interrupted: {n - length(failed) - n_cancelled} of {n} prompt{?s} answered, the
-         others are NA.",
-        failed_bullets(result, failed)
-      ),
-      "interrupted",
-      error_call
-    )
-  } else if (length(failed) > 0) {
+  if (length(failed) > 0 && verbosity >= 0) {
     not_run <- if (n_cancelled > 0) {
       "{n_cancelled} more {?was/were} not finished."
     }

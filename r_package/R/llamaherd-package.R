@@ -38,8 +38,11 @@
 #'
 #' Warnings have the class `llamaherd_warning` and one of these:
 #' `llamaherd_warning_failed` (some prompts were not answered),
-#' `llamaherd_warning_interrupted` (Ctrl-C; what had finished is returned) and
+#' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
+#'
+#' Ctrl-C during [generate_parallel()] or [generate()] is an interrupt of class
+#' `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal
@@ -47,3 +50,7 @@
 
 # State of the session: `the$module` is the Python module, once it is loaded.
 the <- new.env(parent = emptyenv())
+
+.onLoad <- function(libname, pkgname) {
+  use_edits(topenv())
+}

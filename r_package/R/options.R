@@ -123,6 +123,18 @@ check_bias <- function(x, arg, error_call) {
   unname(Map(list, tokens, as.double(x)))
 }
 
+# Prompts, and the options that `chat` and `system` add.
+chat_or_prompts <- function(x, arg, env) {
+  chat <- check_flag(env$chat, "chat", env)
+  system <- check_string(env$system, "system", null = TRUE, error_call = env)
+  if (!chat && !is.null(system)) {
+    abort("{.arg system} needs {.code chat = TRUE}.", "argument", env)
+  }
+  prompts <- as_prompts(x, arg, env, if (chat) as_conversation else as_prompt)
+  prompts$options <- if (chat) list(chat = TRUE, system = system)
+  prompts
+}
+
 # Arguments that concern what is shown and returned.
 check_display <- function(env) {
   list(
@@ -134,30 +146,24 @@ check_display <- function(env) {
 
 # Prompts in three forms: as Python takes them (NULL where there is none to take), as text
 # for hashes, and the reasons why there is none.
-as_prompts <- function(x, arg, error_call) {
-  if (is.factor(x) || (is.logical(x) && length(x) > 0 && all(is.na(x)))) {
+#
+# `read` makes one of an element of a list.
+as_prompts <- function(x, arg, error_call, read = as_prompt) {
+  if (is.factor(x) || (is.logical(x) && all(is.na(x)))) {
     x <- stats::setNames(as.character(x), names(x))
   }
   if (!(is.character(x) || is.list(x)) || is.data.frame(x)) {
     abort_argument(arg, "a character vector", x, error_call)
-  }
-  if (length(x) == 0) {
-    abort_argument(arg, "at least one prompt", x, error_call)
   }
   if (is.character(x)) {
     text <- as_utf8(x)
     missing <- is.na(x)
     values <- as.list(unname(text))
   } else {
-    missing <- vapply(
-      x,
-      \(prompt) length(prompt) == 1 && is.na(prompt),
-      logical(1)
-    )
-    missing <- unname(missing | vapply(x, is.null, logical(1)))
+    missing <- unname(vapply(x, is_missing, logical(1)))
     values <- Map(
       \(prompt, i, skip) {
-        if (!skip) as_prompt(prompt, sprintf("%s[[%d]]", arg, i), error_call)
+        if (!skip) read(prompt, sprintf("%s[[%d]]", arg, i), error_call)
       },
       unname(x),
       seq_along(x),
@@ -165,7 +171,7 @@ as_prompts <- function(x, arg, error_call) {
     )
     text <- vapply(
       values,
-      \(value) paste(value %||% NA, collapse = " "),
+      \(value) if (is_messages(value)) contents(value) else paste(value, collapse = " "),
       character(1)
     )
     text[vapply(
@@ -180,7 +186,35 @@ as_prompts <- function(x, arg, error_call) {
   )] <- "the prompt is not valid text in its encoding; see ?iconv"
   problems[missing] <- "the prompt is NA"
   values[is.na(text)] <- list(NULL)
-  list(values = values, text = text, problems = problems, names = names(x))
+  list(
+    values = values,
+    text = text,
+    problems = problems,
+    names = valid_names(x, arg, error_call)
+  )
+}
+
+# Names are only shown, so one that is no text is no reason to stop.
+valid_names <- function(x, arg, error_call) {
+  names <- names(x)
+  bad <- which(!is.na(names) & is.na(as_utf8(names %||% character())))
+  if (length(bad) > 0) {
+    Encoding(names[bad]) <- "UTF-8"
+    names[bad] <- base::iconv(names[bad], "UTF-8", "UTF-8", sub = "byte")
+    warn(
+      c(
+        "{length(bad)} name{?s} of {.arg {arg}} {?is/are} not valid text.",
+        i = "The first is {.code names({arg})[{bad[[1]]}]}, now {.val {names[bad[[1]]]}}."
+      ),
+      "text",
+      error_call
+    )
+  }
+  names
+}
+
+is_missing <- function(prompt) {
+  is.null(prompt) || (is.atomic(prompt) && length(prompt) == 1 && is.na(prompt))
 }
 
 as_prompt <- function(prompt, arg, error_call) {

@@ -16,6 +16,7 @@ new_result <- function(run, prompts, display) {
     names = prompts$names,
     errors = errors,
     finish_reason = as_text(columns[["finish_reasons"]]),
+    partial = as_text(columns[["partials"]]),
     usage = data.frame(
       n_prompt_tokens = count("n_prompt_tokens"),
       n_reused_tokens = count("n_reused_tokens"),
@@ -58,10 +59,10 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
 
 #' @export
 `[.llamaherd_result` <- function(x, i) {
-  result <- plain(x)
   if (missing(i)) {
     return(x)
   }
+  result <- plain(x)
   at <- stats::setNames(seq_along(result), names(result))[i]
   hashes <- attr(x, "hashes")
   usage <- attr(x, "usage")[at, , drop = FALSE]
@@ -70,11 +71,34 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
     result[i],
     errors = attr(x, "errors")[at],
     finish_reason = attr(x, "finish_reason")[at],
+    partial = attr(x, "partial")[at],
     usage = usage,
     stats = attr(x, "stats"),
     hashes = if (!is.null(hashes)) lapply(hashes, \(hash) hash[at]),
     class = class(x)
   )
+}
+
+# Texts that a user writes into it are no answers: hashes and reasons say nothing of them.
+#' @export
+`[<-.llamaherd_result` <- function(x, ..., value) {
+  x <- plain(x)
+  x[...] <- plain(value)
+  x
+}
+
+#' @export
+`[[<-.llamaherd_result` <- function(x, ..., value) {
+  x <- plain(x)
+  x[[...]] <- plain(value)
+  x
+}
+
+#' @export
+`length<-.llamaherd_result` <- function(x, value) {
+  x <- plain(x)
+  length(x) <- value
+  x
 }
 
 # Comparisons give plain vectors; by default they would carry the attributes along.
@@ -96,8 +120,9 @@ Ops.llamaherd_result <- function(e1, e2) {
 #' @param optional TRUE, which [data.frame()] uses for its columns, gives the texts alone.
 #' @returns A data frame with one row per prompt, in their order: `name` (if the prompts
 #'   have names), `text`, `finish_reason`, `error`, `n_prompt_tokens`, `n_reused_tokens`,
-#'   `n_generated_tokens` and `seed`. `text` is NA where there is no answer, `error` where
-#'   nothing went wrong.
+#'   `n_generated_tokens`, `seed` and `partial`. `text` is NA where there is no answer,
+#'   `error` where nothing went wrong. `partial` is what there was of an answer that was not
+#'   finished, because of Ctrl-C for example, and NA elsewhere.
 #' @export
 #' @examples
 #' \dontrun{
@@ -117,6 +142,7 @@ as.data.frame.llamaherd_result <- function(
     finish_reason = attr(x, "finish_reason"),
     error = attr(x, "errors"),
     attr(x, "usage"),
+    partial = attr(x, "partial"),
     row.names = row.names
   )
   if (!is.null(names(x))) {
@@ -127,11 +153,11 @@ as.data.frame.llamaherd_result <- function(
 
 #' @export
 format.llamaherd_result <- function(x, width = 80L, ...) {
-  text <- encodeString(shorten(plain(x), width))
+  text <- cut_to(encode(plain(x)), width)
   reason <- attr(x, "errors")
   reason[is.na(reason)] <- attr(x, "finish_reason")[is.na(reason)]
   missing <- is.na(unclass(x))
-  text[missing] <- sprintf("NA (%s)", shorten(reason[missing], width))
+  text[missing] <- cut_to(sprintf("NA (%s)", encode(reason[missing])), width)
   stats::setNames(text, names(x))
 }
 
@@ -149,18 +175,29 @@ print.llamaherd_result <- function(
     length(x)
   ))
   shown <- utils::head(x, n)
-  label <- names(shown)
-  label <- format(
-    if (is.null(label)) sprintf("[%d]", seq_along(shown)) else label
-  )
-  room <- max(width - max(nchar(label, "width"), 0) - 2L, 10L)
   if (length(shown) > 0) {
+    # Names are often the prompts themselves: the answers come first.
+    label <- cut_to(encode(labels_of(shown)), max(width %/% 3L, 12L))
+    label <- formatC(label, width = -max(nchar(label, "width")), flag = "-")
+    room <- max(width - nchar(label[[1]], "width") - 1L, 10L)
     writeLines(paste(label, format(shown, width = room)))
   }
   if (length(x) > n) {
     cat(sprintf("... and %d more\n", length(x) - n))
   }
   invisible(x)
+}
+
+# A text in one line; NA is "NA".
+encode <- function(x) {
+  encodeString(ifelse(is.na(x) | validUTF8(x), x, "(not valid UTF-8)"))
+}
+
+# Cut to a number of columns on the screen.
+cut_to <- function(x, width) {
+  long <- nchar(x, "width") > width
+  x[long] <- paste0(strtrim(x[long], width - 3L), "...")
+  x
 }
 
 # Names, or places for those that have none.
@@ -191,3 +228,19 @@ vec_ptype2.character.llamaherd_result <- function(x, y, ...) character()
 
 #' @exportS3Method vctrs::vec_cast
 vec_cast.character.llamaherd_result <- function(x, to, ...) plain(x)
+
+# What tibbles cut out of it or write into it is plain text as well.
+#' @exportS3Method vctrs::vec_proxy
+vec_proxy.llamaherd_result <- function(x, ...) plain(x)
+
+#' @exportS3Method vctrs::vec_restore
+vec_restore.llamaherd_result <- function(x, to, ...) plain(x)
+
+#' @exportS3Method vctrs::vec_cast
+vec_cast.llamaherd_result.character <- function(x, to, ...) plain(x)
+
+#' @exportS3Method vctrs::vec_ptype_abbr
+vec_ptype_abbr.llamaherd_result <- function(x, ...) "chr"
+
+#' @exportS3Method pillar::pillar_shaft
+pillar_shaft.llamaherd_result <- function(x, ...) pillar::pillar_shaft(plain(x), ...)

@@ -10,25 +10,42 @@ before <- as.character(generate_parallel(context, short, max_tokens = 1))
 
 # Writes lines such as "... 4/104 updated" instead of drawing a bar.
 options(cli.progress_handlers_force = "logger", cli.progress_show_after = 0)
-answers <- withCallingHandlers(
+ask <- function() {
   generate_parallel(
     context,
     c(short, long),
     max_tokens = n_tokens,
     ignore_eos = TRUE,
     progress = TRUE
-  ),
-  warning = \(cnd) {
-    cat(paste0("warning: ", class(cnd)[[1]], "\n"))
-    invokeRestart("muffleWarning")
+  )
+}
+answers <- tryCatch(
+  ask(),
+  warning = \(cnd) cat("a warning\n"), # would have been taken for the whole answer
+  interrupt = \(cnd) {
+    cat(conditionMessage(cnd), "\n")
+    cnd$results
   }
 )
 cat(sprintf(
-  "returned: %d of %d, %s\n",
+  "caught: %d of %d, %s\n",
   sum(!is.na(answers)),
   length(answers),
   paste(sort(unique(attr(answers, "finish_reason"))), collapse = " ")
 ))
 after <- as.character(generate_parallel(context, short, max_tokens = 1))
-same <- identical(before, after)
+same <- identical(before, after) && identical(answers, last_results())
+table <- as.data.frame(answers)
+cut <- table$finish_reason == "cancelled"
+begun <- table$n_generated_tokens > 0
+cat(sprintf(
+  "unfinished: %s\n",
+  if (identical(which(!is.na(table$partial)), which(cut & begun))) "shown" else "lost"
+))
 cat(sprintf("next call: %s\n", if (same) "same" else "different"))
+
+for (round in 1:3) {
+  cat("round", round, "\n")
+  ask()
+}
+cat("went on\n")

@@ -11,12 +11,13 @@ for (round in seq_len(as.integer(commandArgs(TRUE)[[2]]))) {
   outcome <- tryCatch(
     {
       cat("started\n")
-      answers <- suppressWarnings(
-        generate_parallel(context, long, max_tokens = 400, ignore_eos = TRUE)
-      )
-      if ("cancelled" %in% attr(answers, "finish_reason")) "cut" else "whole"
+      generate_parallel(context, long, max_tokens = 400, ignore_eos = TRUE)
+      "whole"
     },
-    interrupt = \(cnd) "thrown away"
+    llamaherd_interrupt = \(cnd) {
+      if ("cancelled" %in% attr(cnd$results, "finish_reason")) "cut" else "whole"
+    },
+    interrupt = \(cnd) "thrown away" # before it ran
   )
   same <- identical(ask(), before)
   cat("round:", outcome, if (same) "same" else "different", "\n")

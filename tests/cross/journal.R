@@ -6,9 +6,9 @@ context <- context_create(model, n_ctx = "auto", n_threads = 2L, n_seq_max = 8)
 
 prompts <- paste("Prompt number", 1:64)
 answer <- function(...) {
-  suppressWarnings(
+  tryCatch(
     generate_parallel(context, prompts, max_tokens = 16, ignore_eos = TRUE, ...),
-    classes = "llamaherd_warning_interrupted"
+    llamaherd_interrupt = \(cnd) cnd$results
   )
 }
 # Writes lines such as "... 4/64 updated" instead of drawing a bar.

@@ -31,8 +31,9 @@ def test_contract(smollm2_path: Path, gemma3_path: Path) -> None:
 
 
 @pytest.mark.model
-def test_ctrl_c_returns_what_is_done(smollm2_path: Path) -> None:
-    # Its output shows that the session is alive and well after the interrupt.
+def test_ctrl_c_goes_on_with_what_is_done(smollm2_path: Path) -> None:
+    # The first one is caught: the session is alive and well after it. The second one ends
+    # the loop and the script.
     process = subprocess.Popen(
         rscript.command("interrupted.R", smollm2_path),
         env=rscript.environment(),
@@ -49,14 +50,23 @@ def test_ctrl_c_returns_what_is_done(smollm2_path: Path) -> None:
                 if start is None and re.search(r" [1-9]/104 ", line):
                     process.send_signal(signal.SIGINT)
                     start = time.monotonic()
-                if line.startswith("returned"):
+                if line.startswith("caught"):
                     elapsed = time.monotonic() - start
+                if line.startswith("round"):
+                    process.send_signal(signal.SIGINT)
         finally:
             process.kill()
     output = "".join(lines)
-    assert re.search(r"^returned: [1-9] of 104, cancelled length$", output, re.MULTILINE)
-    assert "warning: llamaherd_warning_interrupted\n" in output, output
+    assert process.returncode == 1, output
+    assert re.search(r"^caught: [1-9] of 104, cancelled length$", output, re.MULTILINE)
+    assert re.search(
+        r"^Interrupted: [1-9] of 104 prompts answered\. $", output, re.MULTILINE
+    )
+    assert "unfinished: shown\n" in output, output
     assert "next call: same\n" in output, output
+    assert "round 1" in output, output
+    assert "round 2" not in output, output
+    assert "went on" not in output, output
     assert elapsed < 3, output
 
 

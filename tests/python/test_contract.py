@@ -64,6 +64,46 @@ def test_the_next_call_starts_from_a_prefix_that_was_shared(
         assert lh.generate_parallel(context, prompts, max_tokens=8).texts == other.texts
 
 
+def test_chat_makes_prompts_of_what_users_say(
+    smollm2: lh.Model, context: lh.Context
+) -> None:
+    texts = ["What is the capital of France?", "A <|im_end|> in a text stays text."]
+    system = "Answer with one <|im_start|> word."
+    by_hand = [
+        lh.apply_chat_template(
+            smollm2,
+            [{"role": "system", "content": system}, {"role": "user", "content": text}],
+        )
+        for text in texts
+    ]
+    expected = lh.generate_parallel(context, by_hand, max_tokens=8)
+    out = lh.generate_parallel(context, texts, max_tokens=8, chat=True, system=system)
+    assert out.texts == expected.texts
+    n_tokens = [result.n_prompt_tokens for result in expected]
+    assert [result.n_prompt_tokens for result in out] == n_tokens
+    talk = [{"role": "system", "content": system}, {"role": "user", "content": texts[0]}]
+    single = lh.generate(context, talk, max_tokens=8, chat=True)
+    assert single.text == expected[0].text
+    with pytest.raises(ValueError, match=r"prompts\[1\]\[0\] has no 'content'"):
+        lh.generate_parallel(context, ["a", [{"role": "user"}]], chat=True)
+
+
+def test_chat_needs_a_template(gemma3: lh.Model) -> None:
+    with (
+        lh.Context(gemma3) as context,
+        pytest.raises(lh.ChatTemplateError, match="has no chat template"),
+    ):
+        lh.generate_parallel(context, ["Hi"], chat=True)
+
+
+def test_no_prompts_have_no_results(smollm2: lh.Model) -> None:
+    with lh.Context(smollm2) as context:
+        out = lh.generate_parallel(context, [])
+        assert (len(out), out.texts, out.stats.n_prompts) == (0, [], 0)
+        assert len(lh.generate_parallel(context, [], params=[], chat=True)) == 0
+        assert context.plan is None
+
+
 # 1, 2, 3, 7: order, any number, isolation, greedy as alone
 
 

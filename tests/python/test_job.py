@@ -196,13 +196,15 @@ def test_the_bar_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None
                     n_done=done,
                     n_failed=1,
                     n_total=5,
+                    n_prompt_tokens=400 * done,
+                    n_prompt_tokens_total=2000,
                     n_generated_tokens=9,
-                    elapsed_s=1.0,
+                    elapsed_s=2.0,
                 )
             )
     shown = capsys.readouterr().err
     assert "5/5" in shown
-    assert "failed=1" in shown
+    assert "2.5 prompts/s, tokens/s: 1000 read, 4 written, 1 failed" in shown
 
 
 def test_progress_is_a_flag_or_a_function() -> None:

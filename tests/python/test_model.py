@@ -200,7 +200,7 @@ def test_a_model_without_template_says_so(gemma3: lh.Model) -> None:
 @pytest.mark.parametrize(
     ("messages", "options", "error", "message"),
     [
-        ("Hi", {}, TypeError, "messages must be a list of messages, not str"),
+        ("Hi", {}, TypeError, "messages must be a list of messages, not 'Hi'"),
         ({"role": "user"}, {}, TypeError, "messages must be a list"),
         ([], {}, ValueError, "messages must not be empty"),
         (["Hi"], {}, TypeError, r"messages\[0\] must be a mapping"),

@@ -374,6 +374,9 @@ def test_cancelling_keeps_what_is_finished() -> None:
         assert result.text is None
         whole, _ = answer(requests[result.index])
         assert result.tokens == whole[: len(result.tokens)]
+        assert result.partial == (text_of(result.tokens) if result.tokens else None)
+    assert any(result.partial for result in cancelled)
+    assert [result.partial for result in results[:4]] == [None] * 4
 
 
 def test_an_abort_that_was_meant_for_an_earlier_call_does_no_harm() -> None:
@@ -389,7 +392,40 @@ def test_progress_ends_complete() -> None:
     call.run(lambda _needs, *_n: (FakeEngine(100, 20), plan(), {}), lambda: False)
     progress = call.progress
     assert (progress.n_done, progress.n_failed, progress.n_total) == (4, 2, 4)
+    assert (progress.n_prompt_tokens, progress.n_prompt_tokens_total) == (3, 3)
     assert progress.n_generated_tokens > 0
+
+
+def test_progress_counts_prompt_tokens_that_are_read_or_need_not_be() -> None:
+    shared = list(range(40))
+    requests = [request([*shared, 50 + i], 20) for i in range(30)]
+    requests += [requests[0]] * 3
+    call = Call(requests, seed=1, n_ctx_train=1000)
+    total = sum(len(each.tokens) for each in requests)
+    seen = [call.progress]
+
+    def look() -> bool:
+        seen.append(call.progress)
+        return False
+
+    call.run(lambda _needs, *_n: (FakeEngine(400, 20), plan(n_slots=4), {}), look)
+    seen.append(call.progress)
+    counts = [progress.n_prompt_tokens for progress in seen]
+    assert counts[0] == 0
+    assert counts[-1] == total
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 5
+    assert {progress.n_prompt_tokens_total for progress in seen} == {total}
+    for progress in seen:  # what is done is read
+        assert progress.n_prompt_tokens >= progress.n_done * 41
+
+
+def test_no_prompts_need_no_engine() -> None:
+    results = Call([], seed=7, n_ctx_train=1000).run(pytest.fail, lambda: False)
+    assert list(results) == results.texts == []
+    assert results.stats.n_prompts == 0
+    assert results.stats.seed == 7
+    assert repr(results) == "<Results: 0 of 0 prompts answered, 0 failed>"
 
 
 def test_watching_sees_texts_grow() -> None:

@@ -16,21 +16,35 @@ save_as <- function(x, name) {
 }
 
 save_as(Sys.getpid(), "ready.rds")
-warnings <- list()
-answers <- withCallingHandlers(
-  generate_parallel(context, c(a = "x", b = "y", c = "slow", d = "z")),
-  warning = \(cnd) {
-    warnings <<- c(warnings, list(cnd))
-    invokeRestart("muffleWarning")
-  }
+n_seen <- 0
+cnd <- tryCatch(
+  withCallingHandlers(
+    generate_parallel(context, c(a = "x", b = "y", c = "slow", d = "z")),
+    interrupt = \(cnd) n_seen <<- n_seen + 1
+  ),
+  warning = identity,
+  interrupt = identity
 )
+answers <- cnd$results
 save_as(
   list(
     text = stats::setNames(as.character(answers), names(answers)),
     finish_reason = attr(answers, "finish_reason"),
+    partial = as.data.frame(answers)$partial,
     class = class(answers),
-    warnings = warnings,
+    condition = class(cnd),
+    message = conditionMessage(cnd),
+    n_seen = n_seen,
+    kept = identical(last_results(), answers),
     next_call = as.character(generate_parallel(context, "z"))
   ),
   "done.rds"
 )
+
+# Nobody catches this one.
+save_as(Sys.getpid(), "again.rds")
+for (round in 1:2) {
+  save_as(round, sprintf("round_%d.rds", round))
+  generate_parallel(context, c("x", "slow"))
+}
+save_as(TRUE, "went_on.rds")

@@ -8,6 +8,51 @@ test_that("answers come in order, with names", {
   expect_null(names(generate_parallel(context, c("x", "y"))))
 })
 
+test_that("no prompts have no answers", {
+  context <- local_context()
+  for (input in list(character(), list(), factor(character()), NA[0])) {
+    answers <- generate_parallel(context, input)
+    expect_s3_class(answers, "llamaherd_result")
+    expect_length(answers, 0)
+    expect_identical(attr(answers, "errors"), character())
+    expect_identical(dim(as.data.frame(answers)), c(0L, 8L))
+    expect_output(print(answers), "0 of 0 prompts")
+  }
+})
+
+test_that("chat prompts are what users say", {
+  context <- local_context()
+  answers <- generate_parallel(
+    context,
+    c(a = "x", b = NA, c = "y"),
+    chat = TRUE,
+    system = "Be brief.",
+    verbosity = -1
+  )
+  expect_identical(plain(answers), c(a = "x!", b = NA, c = "y!"))
+  seen <- the$module$seen("generate_start")
+  expect_match(seen, "['x', None, 'y']", fixed = TRUE)
+  expect_match(seen, "'chat': True, 'system': 'Be brief.'", fixed = TRUE)
+  talk <- list(list(role = "user", content = "x"))
+  for (prompts in list(list("a", talk), list(factor("a"), as.data.frame(talk[[1]])))) {
+    generate_parallel(context, prompts, chat = TRUE, verbosity = -1)
+    seen <- the$module$seen("generate_start")
+    expect_match(seen, "['a', [{'role': 'user', 'content': 'x'}]]", fixed = TRUE)
+    expect_match(seen, "'system': None", fixed = TRUE)
+  }
+  generate(context, talk, chat = TRUE, verbosity = -1)
+  expect_match(the$module$seen("generate_start"), "[[{'role': 'user'", fixed = TRUE)
+  generate_parallel(context, "x")
+  expect_no_match(the$module$seen("generate_start"), "chat")
+  expect_snapshot(error = TRUE, {
+    generate_parallel(context, "x", system = "Be brief.")
+    generate_parallel(context, "x", chat = NA)
+    generate_parallel(context, "x", chat = TRUE, system = 1)
+    generate_parallel(context, list("x", 1:3), chat = TRUE)
+    generate_parallel(context, list("x", list(list(role = "user"))), chat = TRUE)
+  })
+})
+
 test_that("a vector of length 1 stays one", {
   context <- local_context()
   expect_identical(plain(generate_parallel(context, "x")), "x!")
@@ -64,6 +109,36 @@ test_that("encodings arrive as UTF-8", {
   expect_warning(answers <- generate_parallel(context, c(invalid, "x")))
   expect_identical(plain(answers), c(NA, "x!"))
   expect_match(attr(answers, "errors")[[1]], "not valid text")
+  bytes <- "caf\xe9"
+  Encoding(bytes) <- "bytes"
+  for (name in list(invalid, bytes)) {
+    prompts <- stats::setNames(c("x", "y"), c("a", name))
+    expect_warning(
+      answers <- generate_parallel(context, prompts),
+      class = "llamaherd_warning_text"
+    )
+    expect_identical(names(answers), c("a", "caf<e9>"))
+    expect_output(print(answers), "caf<e9> y!", fixed = TRUE)
+  }
+  expect_identical(
+    names(generate_parallel(context, stats::setNames("x", latin1))),
+    "caf\u00e9"
+  )
+  for (text in list(invalid, bytes)) {
+    expect_error(
+      generate_parallel(context, "x", stop = c("a", text)),
+      "`stop[2]` must be valid text",
+      fixed = TRUE
+    )
+    expect_error(
+      generate_parallel(context, "x", chat = TRUE, system = text),
+      "`system` must be valid text"
+    )
+    expect_error(
+      generate_parallel(context, "x", journal = text),
+      "`journal` must be valid text"
+    )
+  }
 })
 
 test_that("settings arrive with Python's types", {
@@ -191,7 +266,6 @@ test_that("wrong arguments are named with their values", {
   context <- local_context()
   expect_snapshot(error = TRUE, {
     generate_parallel("context", "x")
-    generate_parallel(context, character())
     generate_parallel(context, 1:3)
     generate_parallel(context, data.frame(x = "a"))
     generate_parallel(context, list("a", TRUE))

@@ -1,6 +1,6 @@
-# Ctrl-C, sent to an R of its own: it must return what is done, leave Python usable, and
-# give one warning.
-test_that("an interrupt returns what is done", {
+# Ctrl-C, sent to an R of its own: the interrupt has what is done, leaves Python usable, and
+# ends the loop and the script that nobody catches it in.
+test_that("an interrupt goes on and has what is done", {
   skip_if_no_python()
   skip_on_os("windows")
   installed <- nzchar(system.file("Meta", package = "llamaherd"))
@@ -54,8 +54,21 @@ test_that("an interrupt returns what is done", {
     c("stop", "stop", "cancelled", "cancelled")
   )
   expect_true("llamaherd_result" %in% done$class)
-  expect_length(done$warnings, 1)
-  expect_s3_class(done$warnings[[1]], "llamaherd_warning_interrupted")
-  expect_match(conditionMessage(done$warnings[[1]]), "2 of 4")
+  expect_identical(done$partial, c(NA, NA, "half an", NA))
+  expect_identical(done$condition, c("llamaherd_interrupt", "interrupt", "condition"))
+  expect_match(done$message, "Interrupted: 2 of 4 prompts answered.", fixed = TRUE)
+  expect_identical(done$n_seen, 1)
+  expect_true(done$kept)
   expect_identical(done$next_call, "z!")
+
+  wait_for_file("round_1.rds")
+  Sys.sleep(0.5)
+  tools::pskill(readRDS(path("again.rds")), tools::SIGINT)
+  deadline <- Sys.time() + 60
+  while (!any(grepl("halted", readLines(path("out.txt")))) && Sys.time() < deadline) {
+    Sys.sleep(0.05)
+  }
+  expect_match(readLines(path("out.txt")), "1 of 2 prompts answered", all = FALSE)
+  expect_false(file.exists(path("round_2.rds")))
+  expect_false(file.exists(path("went_on.rds")))
 })

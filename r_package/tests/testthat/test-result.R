@@ -14,6 +14,15 @@ test_that("results print", {
     strrep("word ", 50)
   ))
   expect_snapshot(print(long, width = 40))
+  prompts <- c("x", "y\n")
+  names(prompts) <- c(strrep("a long name ", 20), strrep("\u732b", 100))
+  named <- generate_parallel(local_context(), prompts)
+  expect_snapshot(print(named, width = 60))
+  lines <- utils::capture.output(print(named, width = 80))
+  expect_lte(max(nchar(lines, "width")), 80)
+  expect_match(lines[[2]], " x!$")
+  names(named)[2] <- ""
+  expect_output(print(named), "[2]", fixed = TRUE)
 })
 
 test_that("subsetting keeps what belongs to the elements", {
@@ -42,6 +51,71 @@ test_that("results are as good as plain text", {
   expect_identical(levels(factor(result)), c("two\nlines", "x!", "y!"))
 })
 
+test_that("what is edited or written into is plain text", {
+  result <- local_result()
+  text <- plain(result)
+  edits <- list(
+    trimws = \(x) trimws(x),
+    which = \(x) trimws(x, "left", "x"),
+    toupper = toupper,
+    tolower = tolower,
+    casefold = \(x) casefold(x, upper = TRUE),
+    chartr = \(x) chartr("x", "z", x),
+    sub = \(x) sub("X", "z", x, ignore.case = TRUE),
+    gsub = \(x) gsub("!", "?", x, fixed = TRUE),
+    substr = \(x) substr(x, 1, 2),
+    substring = \(x) substring(x, 2),
+    strtrim = \(x) strtrim(x, 2),
+    iconv = \(x) iconv(x, "UTF-8", "latin1"),
+    ifelse = \(x) ifelse(is.na(x), "none", x),
+    replace = \(x) replace(x, 2, "none"),
+    rep = \(x) rep(x, 2),
+    c = \(x) c(x, x),
+    unlist = \(x) unlist(list(x, x)),
+    "[<-" = \(x) {
+      x[is.na(x)] <- "none"
+      x
+    },
+    "[[<-" = \(x) {
+      x[["b"]] <- "none"
+      x
+    },
+    "$<-" = \(x) {
+      x[1:2] <- rev(x)[1:2]
+      x
+    },
+    "is.na<-" = \(x) {
+      is.na(x) <- 1
+      x
+    },
+    "length<-" = \(x) {
+      length(x) <- 2
+      x
+    }
+  )
+  for (name in names(edits)) {
+    edited <- edits[[name]](result)
+    expect_identical(edited, edits[[name]](text), info = name)
+    expect_named(attributes(edited), "names", info = name)
+  }
+  expect_identical(toupper(factor("a")), "A")
+  expect_identical(sub("a", "b", list("a", 1)), c("b", "1"))
+  expect_identical(trimws(1), "1")
+})
+
+test_that("attaching the package reports no conflicts for copies of R's functions", {
+  skip_if_not_installed("llamaherd")
+  code <- "library(llamaherd); cat(identical(toupper, base::toupper), toupper('a'))"
+  out <- system2(
+    file.path(R.home("bin"), "Rscript"),
+    c("--vanilla", "-e", shQuote(code)),
+    env = paste0("R_LIBS=", paste(.libPaths(), collapse = .Platform$path.sep)),
+    stdout = TRUE,
+    stderr = TRUE
+  )
+  expect_identical(out, "FALSE A")
+})
+
 test_that("results become tables", {
   result <- local_result()
   table <- as.data.frame(result)
@@ -55,7 +129,8 @@ test_that("results become tables", {
       "n_prompt_tokens",
       "n_reused_tokens",
       "n_generated_tokens",
-      "seed"
+      "seed",
+      "partial"
     )
   )
   expect_identical(table$text, as.character(result))
@@ -81,4 +156,31 @@ test_that("results fit into tibbles", {
     c(plain(result), plain(result))
   )
   expect_identical(vctrs::vec_c(result, "z"), c(plain(result), "z"))
+  lines <- utils::capture.output(print(table))
+  expect_match(lines[[3]], "<int> +<chr>")
+  expect_match(lines, "x!", all = FALSE, fixed = TRUE)
+  expect_identical(vctrs::vec_slice(result, 2:3), plain(result)[2:3])
+  expect_identical(
+    vctrs::vec_assign(result, 2, "none"),
+    replace(plain(result), 2, "none")
+  )
+})
+
+test_that("dplyr edits results to plain text", {
+  skip_if_not_installed("dplyr")
+  skip_if_not_installed("tibble")
+  table <- tibble::tibble(id = 1:4, label = unname(local_result()))
+  text <- plain(table$label)
+  edited <- dplyr::mutate(
+    table,
+    up = toupper(label),
+    none = dplyr::if_else(is.na(label), label, "some"),
+    known = dplyr::coalesce(label, "none")
+  )
+  expect_identical(edited$up, toupper(text))
+  expect_identical(edited$none, ifelse(is.na(text), NA, "some"))
+  expect_identical(edited$known, ifelse(is.na(text), "none", text))
+  expect_identical(dplyr::filter(table, id > 2)$label, text[3:4])
+  expect_identical(dplyr::arrange(table, -id)$label, rev(text))
+  expect_identical(dplyr::bind_rows(table, table)$label, c(text, text))
 })

@@ -52,6 +52,31 @@ test_that("messages may be a list or a data frame", {
   expect_match(the$module$seen("apply_chat_template"), expected, fixed = TRUE)
 })
 
+test_that("a vector of texts gives a vector of prompts", {
+  local_fake()
+  model <- model_load(local_model_file())
+  expect_identical(
+    apply_chat_template(model, c(a = "x", b = NA, c = "y"), system = "Be brief."),
+    c(
+      a = "<system>Be brief.<user>x<assistant>",
+      b = NA,
+      c = "<system>Be brief.<user>y<assistant>"
+    )
+  )
+  expect_identical(apply_chat_template(model, factor("x")), "<user>x<assistant>")
+  expect_identical(apply_chat_template(model, NA), NA_character_)
+  expect_identical(apply_chat_template(model, character()), character())
+  talk <- list(list(role = "user", content = "x"))
+  expect_identical(
+    apply_chat_template(model, list(a = talk, b = NULL, c = "y")),
+    c(a = "<user>x<assistant>", b = NA, c = "<user>y<assistant>")
+  )
+  expect_identical(
+    apply_chat_template(model, talk, system = "Be brief."),
+    "<system>Be brief.<user>x<assistant>"
+  )
+})
+
 test_that("wrong arguments are named with their values", {
   local_fake()
   model <- model_load(local_model_file())
@@ -63,8 +88,13 @@ test_that("wrong arguments are named with their values", {
     detokenize(model, "a")
     detokenize(model, c(1, NA))
     detokenize(model, list(1, "a"))
-    apply_chat_template(model, "Hi")
+    apply_chat_template(model, 1)
     apply_chat_template(model, list())
+    apply_chat_template(model, list(role = "user", content = "Hi"))
+    apply_chat_template(model, list("Hi", list(list(role = "user"))))
+    apply_chat_template(model, c("Hi", "caf\xe9"))
+    apply_chat_template(model, "Hi", system = NA)
+    apply_chat_template(model, "Hi", variables = list(x = "caf\xe9"))
     apply_chat_template(model, list(list(role = "user")))
     apply_chat_template(
       model,

@@ -162,9 +162,9 @@ def detokenize(model, tokens, remove_special, unparse_special):
 
 
 @_boundary
-def apply_chat_template(model, messages, template, add_assistant, variables):
-    text = "".join(f"<{m['role']}>{m['content']}" for m in messages)
-    return text + "<assistant>" * add_assistant
+def apply_chat_template(model, conversations, template, add_assistant, variables):
+    texts = ["".join(f"<{m['role']}>{m['content']}" for m in c) for c in conversations]
+    return [text + "<assistant>" * add_assistant for text in texts]
 
 
 @_boundary
@@ -229,8 +229,11 @@ def job_wait(job, timeout_s):
         "n_done": job.n_done,
         "n_failed": 0,
         "n_total": len(job.prompts),
+        "n_prompt_tokens": 9 * job.n_done,
+        "n_prompt_tokens_total": 9 * len(job.prompts),
         "n_generated_tokens": 5 * job.n_done,
         "elapsed_s": 0.5,
+        "rates": "7 prompts/s",
     }
 
 
@@ -243,6 +246,8 @@ def _answer(prompt):
     """Text, error and finish reason."""
     if prompt is None:
         return None, "no tokens", "error"
+    if isinstance(prompt, list) and isinstance(prompt[0], dict):
+        return f"chat {prompt[-1]['content']}", None, "stop"
     if isinstance(prompt, list):
         return str(sum(prompt)), None, "stop"
     if prompt.startswith("fail"):
@@ -257,11 +262,14 @@ def job_result(job):
     n = len(job.prompts)
     answers = [_answer(prompt) for prompt in job.prompts[: job.n_done]]
     answers += [(None, None, "cancelled")] * (n - job.n_done)
-    texts, errors, finish_reasons = (list(column) for column in zip(*answers))
+    reasons = [answer[2] for answer in answers]
+    started = next((i for i, r in enumerate(reasons) if r == "cancelled"), None)
+    texts = [answer[0] for answer in answers]
     return {
         "texts": texts,
-        "errors": errors,
-        "finish_reasons": finish_reasons,
+        "errors": [answer[1] for answer in answers],
+        "partials": ["half an" if i == started else None for i in range(n)],
+        "finish_reasons": reasons,
         "n_prompt_tokens": list(range(1, n + 1)),
         "n_reused_tokens": [0] * n,
         "n_generated_tokens": [len(text or "") for text in texts],
