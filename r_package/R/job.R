@@ -86,10 +86,10 @@ wait_for <- function(job, n, progress, error_call) {
     cli::cli_progress_bar(
       total = n,
       format = paste(
-        "{cli::pb_bar} {cli::pb_current}/{cli::pb_total}",
+        "{cli::pb_extra$bar}{cli::pb_current}/{cli::pb_total}",
         "| {cli::pb_extra$rates} | ETA {cli::pb_eta}"
       ),
-      extra = list(rates = ""),
+      extra = list(bar = "", rates = ""),
       clear = TRUE,
       auto_terminate = FALSE
     )
@@ -99,7 +99,7 @@ wait_for <- function(job, n, progress, error_call) {
     if (progress) {
       cli::cli_progress_update(
         set = state[["n_done"]],
-        extra = list(rates = state[["rates"]]),
+        extra = list(bar = draw_bar(state), rates = state[["rates"]]),
         id = bar
       )
     }
@@ -111,6 +111,21 @@ wait_for <- function(job, n, progress, error_call) {
   if (progress) {
     cli::cli_progress_done(id = bar)
   }
+}
+
+# As wide as the rest of the line lets it be.
+draw_bar <- function(state, width = cli::console_width()) {
+  counts <- sprintf("%d/%d", state[["n_done"]], state[["n_total"]])
+  rest <- nchar(counts) + nchar(state[["rates"]]) + nchar("  |  | ETA 99m 59s")
+  width <- min(30L, width - rest)
+  if (width < 5L) {
+    return("")
+  }
+  n_full <- floor(width * state[["n_done"]] / max(state[["n_total"]], 1L))
+  paste0(
+    strrep(cli::symbol$square_small_filled, n_full),
+    strrep(" ", width - n_full + 1L)
+  )
 }
 
 # What a call has to say at its end: a line of statistics, and one warning, or the error
