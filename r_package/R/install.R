@@ -9,7 +9,9 @@
 #'   `r-llamaherd` by itself; for another one, set the environment variable
 #'   `LLAMAHERD_PYTHON` to the path of its Python.
 #' @param path A folder with the sources of llamaherd, for example a clone of its
-#'   repository. NULL installs the package `llamaherd` from pip's index.
+#'   repository; or the address of a Git repository, such as
+#'   `"https://github.com/llamaherd/llamaherd"`, also with a branch, tag or commit after an
+#'   `@`. NULL installs the package `llamaherd` from pip's index.
 #' @param python Path of the Python to make the environment with. NULL searches.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
@@ -17,6 +19,7 @@
 #' @export
 #' @examples
 #' \dontrun{
+#' install_llamaherd(path = "https://github.com/llamaherd/llamaherd")
 #' install_llamaherd(path = "~/src/llamaherd")
 #' }
 install_llamaherd <- function(
@@ -67,11 +70,14 @@ install_source <- function(path, error_call) {
   if (is.null(path)) {
     return("llamaherd")
   }
+  if (grepl("^(git\\+)?(https|http|ssh|git|file)://", path)) {
+    return(paste0("git+", sub("^git\\+", "", path)))
+  }
   folder <- path.expand(path)
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
     abort_argument(
       "path",
-      "a folder with the sources of llamaherd (with a file pyproject.toml)",
+      "a folder with the sources of llamaherd (with a file pyproject.toml), or an address",
       path,
       error_call
     )
