@@ -44,8 +44,8 @@ int32_t guard(lh_error* error, Body&& body) noexcept {
   }
 }
 
-// What the C library keeps of freed memory goes back to the system: glibc would keep up to
-// 32 MB of each size of a context's buffers, for each thread that has freed some.
+// What the C library keeps of freed memory goes back to the system: glibc would keep up
+// to 32 MB of each size of a context's buffers, for each thread that has freed some.
 void return_free_memory() noexcept;
 
 // Frees what the caller gives back, and lets the system have the memory; in a forked

@@ -126,7 +126,7 @@ def generate_parallel(
             penalty_repeat=penalty_repeat,
             ignore_eos=ignore_eos,
         )
-        return _prepare(
+        return prepare_job(
             ctx,
             prompts,
             params=_one_or_other(single, params),
@@ -163,7 +163,7 @@ def start_parallel(
     """
     with Interrupts() as interrupts:
         with interrupts.let_through():
-            prepared = _prepare(
+            prepared = prepare_job(
                 ctx,
                 prompts,
                 params=params,
@@ -185,7 +185,7 @@ def start_parallel(
     return job
 
 
-def _prepare(
+def prepare_job(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
@@ -199,7 +199,7 @@ def _prepare(
     chat: bool,
     system: str | None,
 ) -> Prepared:
-    """The arguments of `Job`."""
+    """The arguments of the `Job` that `start_parallel` starts."""
     context = as_context(ctx)
     call = _make_call(
         context,

@@ -1,0 +1,145 @@
+"""Compares ways to have news texts labelled, for docs/labelling.md and README.md.
+
+    python benchmarks/labelling.py MODEL.gguf ...
+
+The texts, their topics and the examples are those of examples/demo.R.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "labelling.md"
+README = ROOT / "README.md"
+TOPICS = ["Sports", "Business", "Science", "Politics"]
+TASK = "Label the topic of each news text: Sports, Business, Science or Politics."
+BARE = "Answer with one word: Sports, Business, Science or Politics."
+
+
+def read(name: str) -> list[dict[str, str]]:
+    """Rows of a file of the demo's."""
+    path = ROOT / "examples" / "data" / name
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+SHOTS = read("shots.csv")
+TEXTS = read("headlines.csv")
+
+
+def completion(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
+    """Prompts that a label goes on with, after examples."""
+    start = TASK + "\n\n"
+    start += "".join(f"Text: {s['text']}\nTopic: {s['topic']}\n\n" for s in shots)
+    return lambda _, text: f"{start}Text: {text}\nTopic:"
+
+
+def chat(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
+    """Prompts that a label answers; examples are earlier turns."""
+    start = [{"role": "system", "content": BARE}]
+    for shot in shots:
+        start.append({"role": "user", "content": shot["text"]})
+        start.append({"role": "assistant", "content": shot["topic"]})
+
+    def prompt(model: lh.Model, text: str) -> str:
+        return lh.apply_chat_template(model, [*start, {"role": "user", "content": text}])
+
+    return prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How to ask."""
+
+    name: str
+    prompt: Callable[[lh.Model, str], str]
+    choices: list[str] | None = None
+    needs_chat: bool = False
+
+
+WAYS = [
+    Way(name="chat, free answer", prompt=chat([]), needs_chat=True),
+    Way(name="chat, `choices`", prompt=chat([]), choices=TOPICS, needs_chat=True),
+    Way(
+        name="chat, 8 examples, `choices`",
+        prompt=chat(SHOTS),
+        choices=TOPICS,
+        needs_chat=True,
+    ),
+    Way(name="completion, `choices`", prompt=completion([]), choices=TOPICS),
+    Way(name="completion, 8 examples, free answer", prompt=completion(SHOTS)),
+    Way(
+        name="completion, 8 examples, `choices`",
+        prompt=completion(SHOTS),
+        choices=TOPICS,
+    ),
+]
+
+
+def measure(context: lh.Context, way: Way) -> tuple[int, int]:
+    """Labels that are right, and answers that are labels."""
+    prompts = [way.prompt(context.model, row["text"]) for row in TEXTS]
+    settings = {"max_tokens": 8} if way.choices is None else {"choices": way.choices}
+    answers = lh.generate_parallel(context, prompts, **settings)
+    # A free answer may go on after the label.
+    words = [re.split(r"\W+", (text or "").strip())[0] for text in answers.texts]
+    n_labels = sum(word in TOPICS for word in words)
+    right = sum(w == row["topic"] for w, row in zip(words, TEXTS, strict=True))
+    return right, n_labels
+
+
+def table(paths: list[str]) -> list[str]:
+    """Lines of the table, for each model and way."""
+    lines = [
+        f"| model | way | right, of {len(TEXTS)} | one of the labels |",
+        "| --- | --- | ---: | ---: |",
+    ]
+    for path in paths:
+        with lh.Model(path) as model:
+            for way in WAYS:
+                if way.needs_chat and model.chat_template is None:
+                    continue
+                with lh.Context(model) as context:  # nothing is known from before
+                    right, n_labels = measure(context, way)
+                lines.append(f"| {Path(path).stem} | {way.name} | {right} | {n_labels} |")
+                print(lines[-1], flush=True)
+    return lines
+
+
+def write(page: Path, name: str, lines: list[str]) -> None:
+    """Puts lines between a page's marks."""
+    begin, end = f"<!-- figures: {name} -->\n", "<!-- end of figures -->"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    after = rest.split(end, 1)[1]
+    text = before + begin + "\n".join(lines) + "\n" + end + after
+    page.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Measure and write."""
+    lines = table(sys.argv[1:])
+    write(PAGE, "labelling", lines)
+    # Of the first model, without its name.
+    first = lines[2].split("|")[1]
+    short = [line.split("|") for line in lines if line.split("|")[1] == first]
+    rows = [f"| {way.strip()} | {right.strip()} |" for _, _, way, right, *_ in short]
+    write(
+        README,
+        "ways",
+        [f"| asked by | right, of {len(TEXTS)} |", "| --- | ---: |", *rows],
+    )
+
+
+if __name__ == "__main__":
+    main()

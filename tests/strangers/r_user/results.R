@@ -1,0 +1,173 @@
+# Run by r_user.py from the project's folder.
+source("tests/strangers/r_user/start.R")
+
+prompts <- c("What is tea?", NA, "Name a river.")
+names(prompts) <- c(strrep("a very long name ", 20), "b", "c")
+answers <- generate_parallel(
+  context,
+  prompts,
+  max_tokens = 12,
+  chat = TRUE,
+  system = "Be brief.",
+  verbosity = -1
+)
+lines <- capture.output(print(answers, width = 80))
+tell(
+  15,
+  "print() leaves the answers on a screen of 80 columns, long names or not",
+  nchar(lines, "width") <= 80
+)
+edits <- list(
+  trimws,
+  toupper,
+  tolower,
+  \(x) sub("a", "b", x),
+  \(x) gsub("a", "b", x),
+  \(x) substr(x, 1, 3),
+  \(x) ifelse(is.na(x), "none", x),
+  \(x) replace(x, 2, "none"),
+  \(x) {
+    x[2] <- "none"
+    x
+  },
+  \(x) {
+    x[["c"]] <- "none"
+    x
+  },
+  \(x) {
+    is.na(x) <- 1
+    x
+  },
+  \(x) c(x, "more"),
+  \(x) rep(x, 2),
+  \(x) {
+    length(x) <- 2
+    x
+  }
+)
+if (requireNamespace("dplyr", quietly = TRUE)) {
+  edits <- c(
+    edits,
+    \(x) dplyr::if_else(is.na(x), x, "some"),
+    \(x) dplyr::coalesce(x, "none"),
+    \(x) dplyr::filter(dplyr::tibble(x = x), !is.na(x))$x
+  )
+}
+tell(
+  15,
+  "a result that is edited or written into is plain text, without stale hashes",
+  vapply(
+    edits,
+    \(edit) {
+      identical(setdiff(names(attributes(edit(answers))), "names"), character())
+    },
+    NA
+  )
+)
+empty <- lapply(list(character(), list(), factor(character())), \(x) {
+  generate_parallel(context, x)
+})
+tell(
+  15,
+  "no prompts, no answers",
+  vapply(empty, \(x) length(x) == 0 && nrow(as.data.frame(x)) == 0, NA)
+)
+prompts <- apply_chat_template(
+  model,
+  c(texts$text[1:20], NA),
+  system = "Be brief."
+)
+one <- apply_chat_template(
+  model,
+  list(
+    list(role = "system", content = "Be brief."),
+    list(role = "user", content = texts$text[[1]])
+  )
+)
+tell(
+  15,
+  "apply_chat_template() takes a vector, NA stays NA",
+  c(
+    length(prompts) == 21,
+    is.na(prompts[[21]]),
+    !anyNA(prompts[1:20]),
+    prompts[[1]] == one
+  )
+)
+by_hand <- generate_parallel(context, prompts[1:5], max_tokens = 8)
+by_chat <- generate_parallel(
+  context,
+  texts$text[1:5],
+  max_tokens = 8,
+  chat = TRUE,
+  system = "Be brief."
+)
+tell(
+  15,
+  "chat = TRUE gives what prompts made by hand give",
+  as.character(by_hand) == as.character(by_chat)
+)
+if (requireNamespace("dplyr", quietly = TRUE)) {
+  table <- dplyr::mutate(
+    dplyr::tibble(text = texts$text[1:5]),
+    answer = generate_parallel(
+      context,
+      text,
+      chat = TRUE,
+      system = "Be brief.",
+      max_tokens = 8
+    ),
+    prompt = apply_chat_template(model, text)
+  )
+  head <- capture.output(print(table, width = 80))[2:3]
+  tell(
+    15,
+    "both work in mutate(), and a tibble prints them as text",
+    c(
+      identical(as.character(table$answer), as.character(by_chat)),
+      grepl("<chr> +<chr>", head[[2]])
+    ),
+    head[[2]]
+  )
+}
+bad <- "caf\xe9"
+Encoding(bad) <- "UTF-8"
+bytes <- bad
+Encoding(bytes) <- "bytes"
+latin1 <- bad
+Encoding(latin1) <- "latin1"
+refused <- \(expr) {
+  tryCatch(
+    {
+      expr
+      FALSE
+    },
+    llamaherd_error_argument = \(cnd) TRUE
+  )
+}
+own <- generate_parallel(
+  context,
+  c("a", bad, bytes, latin1),
+  max_tokens = 1,
+  verbosity = -1
+)
+named <- suppressWarnings(generate_parallel(
+  context,
+  setNames("a", bad),
+  max_tokens = 1
+))
+tell(
+  15,
+  "bytes that are no text: that prompt's own error, names repaired, else refused by name",
+  c(
+    identical(is.na(as.character(own)), c(FALSE, TRUE, TRUE, FALSE)),
+    names(named) == "caf<e9>",
+    refused(generate_parallel(context, "a", stop = bad)),
+    refused(generate_parallel(context, "a", grammar = bytes)),
+    refused(generate_parallel(context, "a", chat = TRUE, system = bad)),
+    refused(generate_parallel(context, "a", journal = bytes)),
+    refused(apply_chat_template(model, c("a", bad))),
+    refused(tokenize(model, bytes)),
+    refused(model_load(bad))
+  )
+)
