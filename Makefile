@@ -38,7 +38,7 @@ $(PACKAGE): $(LLAMA) pyproject.toml CMakeLists.txt scripts/requirements-build.tx
 $(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-build.txt
 	@scripts/setup_python.sh dev && touch $@
 
-$(R_PACKAGE): DESCRIPTION $(call inputs,r_package/R r_package/NAMESPACE r_package/man r_package/inst) | system
+$(R_PACKAGE): DESCRIPTION r_package/DESCRIPTION $(call inputs,r_package/R r_package/NAMESPACE r_package/man r_package/inst) | system
 	@scripts/setup_r.sh && touch $@
 
 $(SMOLLM2): | $(LLAMA)

@@ -1,6 +1,7 @@
 """Checks that what is written in more than one place is the same everywhere.
 
-The version of the project, and the version of llama-cpp-python that it is built against.
+The version of the project, the version of llama-cpp-python that it is built against, and
+R's DESCRIPTION, which is no link because installers copy r_package without what is above.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ def main() -> None:
             lines = "\n".join(f"  {name}: {text}" for name, text in texts.items())
             sys.exit(f"error: the version of {what} differs:\n{lines}")
         print(f"{what} {texts['pyproject.toml']} in {', '.join(texts)}")
+
+
+    copy = ROOT / "r_package" / "DESCRIPTION"
+    if copy.read_bytes() != (ROOT / "DESCRIPTION").read_bytes():
+        sys.exit("error: DESCRIPTION and r_package/DESCRIPTION differ")
 
 
 if __name__ == "__main__":

@@ -176,7 +176,9 @@ def test_the_root_installs_as_r_package_does(tmp_path: Path) -> None:
         shutil.copy(rscript.ROOT / name, clone)
     shutil.copytree(rscript.ROOT / "r_package", clone / "r_package", symlinks=True)
     from_root = install(clone, tmp_path / "root")
-    from_folder = install(clone / "r_package", tmp_path / "folder")
+    # As remotes does with subdir = "r_package": what is above the folder is not there.
+    shutil.move(clone / "r_package", tmp_path / "r_package")
+    from_folder = install(tmp_path / "r_package", tmp_path / "folder")
     assert "generate_parallel" in from_root
     assert from_root == from_folder
 
