@@ -42,7 +42,8 @@ struct Client {
   std::unique_ptr<Sampler> sampler;  // none for a prefix
   uint32_t seed = 0;
   TextBuffer text;
-  std::string message;  // what went wrong
+  bool is_complete = false;  // see lh_client_info
+  std::string message;       // what went wrong
 
   int32_t n_own_cells = 0;                    // counted in the engine's total
   std::shared_ptr<SharedCells> shared_cells;  // of the prefix it was forked from

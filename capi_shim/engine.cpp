@@ -194,6 +194,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       batch_(static_cast<int32_t>(
           std::min(batch_capacity(params), llama_n_batch(ctx_.get())))),
       n_batch_(std::min(params.n_batch, batch_.capacity())),
+      sampler_cache_(static_cast<int32_t>(llama_n_ctx_seq(ctx_.get()))),
       rows_(static_cast<size_t>(params.n_seq_max), lh::LogitPeaks(model.n_vocab())),
       debug_(lh::debug_level()) {}
 
@@ -250,8 +251,11 @@ lh_client_info lh_engine::get(int64_t id) {
   out.seed = client.seed;
   out.tokens = client.tokens.data() + client.n_prompt;
   out.text = client.text.text().c_str();
-  out.n_text = static_cast<int32_t>(client.text.n_stable());
+  // Which choice it is shows at its end.
+  const bool is_open = client.sampler && client.sampler->choices() != nullptr;
+  out.n_text = is_open ? 0 : static_cast<int32_t>(client.text.n_stable());
   out.message = client.message.c_str();
+  out.complete = client.is_complete ? 1 : 0;
   return out;
 }
 
@@ -283,18 +287,7 @@ void lh_engine::submit(const lh_request& request) {
   client.tokens.assign(request.tokens, request.tokens + request.n_tokens);
   client.n_prompt = request.n_tokens;
   client.max_tokens = request.max_tokens;
-  if (request.n_stop > 0) {
-    lh::deref(request.stop, "stop");
-    lh::deref(request.stop_size, "stop_size");
-  }
-  std::vector<std::string> stops;
-  for (int32_t i = 0; i < request.n_stop; ++i) {
-    const int32_t size = request.stop_size[i];
-    lh::require_range("stop_size", size, 1, INT32_MAX);
-    stops.emplace_back(&lh::deref(request.stop[i], "stop element"),
-                       static_cast<size_t>(size));
-  }
-  client.text = lh::TextBuffer(std::move(stops));
+  client.text = lh::TextBuffer(stops_of(request));
 
   Client* prefix = request.fork_from < 0 ? nullptr : &find(request.fork_from);
   if (prefix != nullptr) {
@@ -322,6 +315,25 @@ void lh_engine::submit(const lh_request& request) {
     throw;
   }
   slot.order = n_submitted_++;
+}
+
+// Those of the last request, if they are the same: they may be large.
+lh::TextBuffer::Stops lh_engine::stops_of(const lh_request& request) {
+  if (request.n_stop > 0) {
+    lh::deref(request.stop, "stop");
+    lh::deref(request.stop_size, "stop_size");
+  }
+  std::vector<std::string> stops;
+  for (int32_t i = 0; i < request.n_stop; ++i) {
+    const int32_t size = request.stop_size[i];
+    lh::require_range("stop_size", size, 1, INT32_MAX);
+    stops.emplace_back(&lh::deref(request.stop[i], "stop element"),
+                       static_cast<size_t>(size));
+  }
+  if (!stops_ || *stops_ != stops) {
+    stops_ = std::make_shared<const std::vector<std::string>>(std::move(stops));
+  }
+  return stops_;
 }
 
 int32_t lh_engine::acquire_sequence(bool is_prefix) {
@@ -389,8 +401,23 @@ void lh_engine::finish(Client& client, lh_finish reason, const char* message) {
   client.finish = reason;
   client.message = message;
   client.text.finish();
+  if (client.sampler) judge(client);
   client.sampler.reset();
   client.saved.clear();
+}
+
+// Whether the answer came to its own end, and which choice it is.
+void lh_engine::judge(Client& client) {
+  const std::vector<int32_t> answer(client.tokens.begin() + client.n_prompt,
+                                    client.tokens.end());
+  const std::string& text = client.text.text();
+  client.is_complete =
+      client.finish == LH_FINISH_EOG ||
+      (client.finish == LH_FINISH_STOP && client.sampler->is_whole(answer, text.size()));
+  const lh::Choices* choices = client.sampler->choices();
+  if (choices == nullptr) return;
+  const std::string* choice = client.is_complete ? choices->find(text, true) : nullptr;
+  client.text.replace(choice == nullptr ? choices->bare(text) : *choice);
 }
 
 void lh_engine::pause(int64_t id) {

@@ -71,6 +71,7 @@ struct lh_engine {
   lh::Client& find(int64_t id);
   std::vector<lh::Client*> select(const lh_run_params& params);
   int32_t n_pending(const lh::Client& client) const;
+  lh::TextBuffer::Stops stops_of(const lh_request& request);
   int32_t acquire_sequence(bool is_prefix);
   void fork(lh::Client& child, lh::Client& prefix);
   void copy_cells(const lh::Client& from, int32_t to);
@@ -80,6 +81,7 @@ struct lh_engine {
   bool save(int32_t seq_id, std::vector<uint8_t>& state);
   bool restore(const std::vector<uint8_t>& state, int32_t seq_id);
   void finish(lh::Client& client, lh_finish reason, const char* message);
+  static void judge(lh::Client& client);
 
   void close_gaps(const std::vector<lh::Client*>& clients);
   bool move_to_gap(lh::Client& client);
@@ -140,6 +142,7 @@ struct lh_engine {
   std::vector<uint8_t> state_;   // the latest that was copied
   const lh::Client* state_of_ = nullptr;  // whose it is, until the next decode
   lh::SamplerCache sampler_cache_;
+  lh::TextBuffer::Stops stops_;       // of the last request
   std::vector<lh::LogitPeaks> rows_;  // of logits, one for each part
   std::vector<llama_token_data> candidates_;
   lh_stats stats_{};

@@ -48,6 +48,12 @@ void lh_sampling_default_params(lh_sampling_params* params) {
   });
 }
 
+int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* params,
+                          lh_error* error) {
+  return guard(
+      error, [&] { lh::check_sampling(deref(model, "model"), deref(params, "params")); });
+}
+
 int32_t lh_engine_new(lh_model* model, const lh_engine_params* params, lh_engine** out,
                       lh_error* error) {
   return guard(error, [&] {

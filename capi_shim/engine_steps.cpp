@@ -286,6 +286,9 @@ void lh_engine::sample_row(const Part& part, lh::LogitPeaks& row) {
     if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
     const int32_t token = client.sampler->sample(row, candidates_);
     if (token == lh::Sampler::kNothingLeft) {
+      throw Error(LH_SAMPLER_ERROR, client.sampler->why_stuck(client.text.text()));
+    }
+    if (token == lh::Sampler::kEnd) {
       finish(client, LH_FINISH_EOG, "");
     } else {
       accept(client, token);
@@ -307,6 +310,8 @@ void lh_engine::accept(Client& client, int32_t token) {
   ++stats_.n_generated;
   if (client.text.append(model_.piece(token))) {
     finish(client, LH_FINISH_STOP, "");
+  } else if (client.sampler->is_settled(client.text.text())) {
+    finish(client, LH_FINISH_EOG, "");  // without steps to be told so
   } else if (client.n_generated() == client.max_tokens) {
     finish(client, LH_FINISH_LENGTH, "");
   }

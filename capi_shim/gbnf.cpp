@@ -371,7 +371,13 @@ void refuse_grammar(const std::string& why) {
 }
 
 Gbnf parse_gbnf(std::string_view text, const TokenNames& tokens) {
-  return Parser(text, tokens).parse();
+  try {
+    return Parser(text, tokens).parse();
+  } catch (const Error& e) {
+    if (text.find("::=") != std::string_view::npos) throw;
+    const std::string hint = "; if it is a label, or a list of them, use choices instead";
+    throw Error(e.code(), e.what() + hint);
+  }
 }
 
 }  // namespace lh

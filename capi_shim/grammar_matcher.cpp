@@ -233,6 +233,18 @@ void GrammarMatcher::accept(int32_t token) {
   close();
 }
 
+bool GrammarMatcher::reads(const std::vector<int32_t>& tokens, size_t n_bytes) {
+  for (const int32_t token : tokens) {
+    const std::string piece = model_->piece(token);
+    if (piece.size() > n_bytes) {
+      return add_bytes(std::string_view(piece).substr(0, n_bytes)) && is_complete();
+    }
+    accept(token);
+    n_bytes -= piece.size();
+  }
+  return is_complete();
+}
+
 void GrammarMatcher::allow_by_number(std::vector<bool>& allowed) const {
   if (partial_.n_left > 0) return;
   std::vector<uint32_t> others;  // the tokens that are not meant

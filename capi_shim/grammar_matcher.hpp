@@ -34,6 +34,16 @@ class GrammarMatcher {
   // Adds a token that is allowed to the text.
   void accept(int32_t token);
 
+  // Whether the text matches the grammar as it is, and whether it does and nothing can be
+  // added to it.
+  bool is_complete() const { return partial_.n_left == 0 && places_.back().is_complete; }
+  bool is_at_end() const {
+    return is_complete() && places_.back().first_step == steps_.size();
+  }
+
+  // Adds the first n_bytes of what the tokens add. Whether the text is complete then.
+  bool reads(const std::vector<int32_t>& tokens, size_t n_bytes);
+
  private:
   // A state of a rule, and the place in the text where the rule started.
   struct Item {
@@ -77,7 +87,6 @@ class GrammarMatcher {
   };
 
   uint32_t rule_of(Item call) const { return grammar_->state(call.state).value; }
-  bool is_complete() const { return partial_.n_left == 0 && places_.back().is_complete; }
   void start_place();
   void close();
   void complete(uint32_t rule, uint32_t origin);

@@ -341,7 +341,13 @@ LH_API int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out,
 
 /* Sampling settings of one request. The order of the chain is llama.cpp's: logit bias,
  * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
- * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar. */
+ * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
+ *
+ * choices, which exclude a grammar: the answer is one of the texts, to the byte. It is
+ * there as soon as only one is left, so that its tokens may be fewer than the text has; a
+ * space before it is among them and not in the text. One that a longer one starts with is
+ * the answer if the model goes on in any other way than to that. max_tokens of a choice's
+ * bytes and 1 are always enough. */
 typedef struct lh_sampling_params {
   float temperature;
   int32_t top_k; /* <= 0: off */
@@ -370,9 +376,17 @@ typedef struct lh_sampling_params {
   const char* grammar;             /* GBNF text with a rule `root`, NULL: none */
   int32_t n_dry_breakers;
   const char* const* dry_breakers;
+  int32_t n_choices;          /* 0: the answer is free, or follows the grammar */
+  const char* const* choices; /* UTF-8 texts, none empty, of which the answer is one */
+  const int32_t* choice_size; /* int32[n_choices]: their sizes in bytes */
 } lh_sampling_params;
 
 LH_API void lh_sampling_default_params(lh_sampling_params* params);
+
+/* Whether requests may have these settings: what lh_engine_submit would say about them
+ * (LH_INVALID_ARGUMENT, LH_SAMPLER_ERROR), before there is an engine. */
+LH_API int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* params,
+                                 lh_error* error);
 
 typedef struct lh_request {
   int64_t id;            /* the caller's name for it; unique among those not released */
@@ -397,7 +411,7 @@ typedef enum lh_state {
 
 typedef enum lh_finish {
   LH_FINISH_NONE = 0,
-  LH_FINISH_EOG = 1,    /* the model ended its answer */
+  LH_FINISH_EOG = 1,    /* the model ended its answer, or its grammar did */
   LH_FINISH_STOP = 2,   /* a stop text was generated */
   LH_FINISH_LENGTH = 3, /* max_tokens were generated */
   LH_FINISH_CANCELLED = 4,
@@ -469,6 +483,8 @@ typedef struct lh_client_info {
   const char* text;      /* valid UTF-8, ends before a stop text */
   int32_t n_text;        /* bytes that will not change any more */
   const char* message;   /* what went wrong, "" if nothing did */
+  int32_t complete;      /* 1: the answer came to its own end: LH_FINISH_EOG, or
+                            LH_FINISH_STOP, under a grammar only if the text matches it */
 } lh_client_info;
 
 /* Pointers in `out` live until the next engine call other than lh_client_get. */

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "guard.hpp"
 
@@ -18,6 +19,10 @@ void require_number(const char* name, float value, float low, float high) {
   throw Error(LH_INVALID_ARGUMENT,
               std::string(name) + " must be between " + std::to_string(low) + " and " +
                   std::to_string(high) + ", not " + std::to_string(value));
+}
+
+bool has_grammar(const lh_sampling_params& p) {
+  return p.grammar != nullptr && p.grammar[0] != '\0';
 }
 
 void check(const lh_model& model, const lh_sampling_params& p) {
@@ -48,6 +53,9 @@ void check(const lh_model& model, const lh_sampling_params& p) {
     deref(p.logit_bias_value, "logit_bias_value");
   }
   if (p.n_dry_breakers > 0) deref(p.dry_breakers, "dry_breakers");
+  require_range("n_choices", p.n_choices, 0, INT32_MAX);
+  require(p.n_choices == 0 || !has_grammar(p),
+          "grammar and choices cannot be given together: choices are a grammar");
   for (int32_t i = 0; i < p.n_logit_bias; ++i) {
     const int32_t token = p.logit_bias_token[i];
     require_range("logit_bias token", token, 0, model.n_vocab() - 1);
@@ -91,10 +99,42 @@ std::shared_ptr<const Grammar> SamplerCache::grammar(const lh_model& model,
   return grammar_;
 }
 
+std::shared_ptr<const Choices> SamplerCache::choices(const lh_sampling_params& p) {
+  deref(p.choices, "choices");
+  deref(p.choice_size, "choice_size");
+  std::vector<std::string_view> texts;
+  texts.reserve(static_cast<size_t>(p.n_choices));
+  for (int32_t i = 0; i < p.n_choices; ++i) {
+    require_range("choice_size", p.choice_size[i], 0, INT32_MAX);
+    texts.emplace_back(&deref(p.choices[i], "choices element"),
+                       static_cast<size_t>(p.choice_size[i]));
+  }
+  if (!choices_ || !std::equal(texts.begin(), texts.end(), choices_->texts().begin(),
+                               choices_->texts().end())) {
+    choices_ =
+        std::make_shared<Choices>(std::vector<std::string>(texts.begin(), texts.end()));
+  }
+  return choices_;
+}
+
+std::shared_ptr<const SamplerCache::Bias> SamplerCache::bias(
+    const lh_sampling_params& p) {
+  Bias bias;
+  bias.reserve(static_cast<size_t>(p.n_logit_bias));
+  for (int32_t i = 0; i < p.n_logit_bias; ++i) {
+    bias.emplace_back(p.logit_bias_token[i], p.logit_bias_value[i]);
+  }
+  if (!bias_ || *bias_ != bias) bias_ = std::make_shared<Bias>(std::move(bias));
+  return bias_;
+}
+
 SamplerPtr SamplerCache::dry(const lh_model& model, const lh_sampling_params& p) {
+  // libllama makes room for the whole window at once.
+  const int32_t window =
+      p.dry_penalty_last_n < 0 ? n_most_ : std::min(p.dry_penalty_last_n, n_most_);
   std::string key = std::to_string(p.dry_multiplier) + ' ' + std::to_string(p.dry_base) +
                     ' ' + std::to_string(p.dry_allowed_length) + ' ' +
-                    std::to_string(p.dry_penalty_last_n);
+                    std::to_string(window);
   std::vector<const char*> breakers;
   for (int32_t i = 0; i < p.n_dry_breakers; ++i) {
     breakers.push_back(&deref(p.dry_breakers[i], "dry_breakers element"));
@@ -102,8 +142,6 @@ SamplerPtr SamplerCache::dry(const lh_model& model, const lh_sampling_params& p)
     key += breakers.back();
   }
   if (!dry_ || dry_key_ != key) {
-    const int32_t n_ctx_train = llama_model_n_ctx_train(model.get());
-    const int32_t window = p.dry_penalty_last_n < 0 ? n_ctx_train : p.dry_penalty_last_n;
     dry_.reset(llama_sampler_init_dry(model.vocab(), p.dry_multiplier, p.dry_base,
                                       p.dry_allowed_length, window, breakers.data(),
                                       breakers.size()));
@@ -142,6 +180,13 @@ void Penalties::apply(float* logits) const {
 
 // ---- Sampler ----------------------------------------------------------------------
 
+void check_sampling(const lh_model& model, const lh_sampling_params& p) {
+  check(model, p);
+  SamplerCache cache(1);
+  if (p.n_choices > 0) cache.choices(p);
+  if (has_grammar(p)) cache.grammar(model, p.grammar);
+}
+
 Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache)
     : model_(&model),
       // libllama takes this one value to mean "draw a seed".
@@ -150,13 +195,15 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
       ignore_eos_(p.ignore_eos != 0),
       penalties_(p) {
   check(model, p);
-  for (int32_t i = 0; i < p.n_logit_bias; ++i) {
-    bias_.emplace_back(p.logit_bias_token[i], p.logit_bias_value[i]);
-  }
+  bias_ = cache.bias(p);
   if (p.dry_multiplier > 0.0F && p.dry_penalty_last_n != 0) dry_ = cache.dry(model, p);
-  if (p.grammar != nullptr && p.grammar[0] != '\0') {
-    grammar_ = std::make_unique<GrammarMatcher>(cache.grammar(model, p.grammar), model);
+  if (p.n_choices > 0) {
+    choices_ = cache.choices(p);
+    whole_grammar_ = choices_->grammar();
+  } else if (has_grammar(p)) {
+    whole_grammar_ = cache.grammar(model, p.grammar);
   }
+  if (whole_grammar_) grammar_ = std::make_unique<GrammarMatcher>(whole_grammar_, model);
   if (greedy_) return;
   const float temperature = std::max(p.temperature, kLeastTemperature);
 
@@ -273,7 +320,7 @@ void Sampler::read(float* logits, LogitPeaks& row) const noexcept {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
   }
   for (const int32_t token : model_->suppressed_tokens()) logits[token] = kMinusInfinity;
-  for (const auto& [token, value] : bias_) logits[token] += value;
+  for (const auto& [token, value] : *bias_) logits[token] += value;
   penalties_.apply(logits);
   row.find(logits);
 }
@@ -281,7 +328,7 @@ void Sampler::read(float* logits, LogitPeaks& row) const noexcept {
 int32_t Sampler::sample(LogitPeaks& row, std::vector<llama_token_data>& candidates) {
   const float highest = row.highest();
   const bool may_forbid =
-      ignore_eos_ || !bias_.empty() || !model_->suppressed_tokens().empty();
+      ignore_eos_ || !bias_->empty() || !model_->suppressed_tokens().empty();
   if (!std::isfinite(highest) && !(may_forbid && highest == kMinusInfinity)) {
     throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
   }
@@ -290,13 +337,38 @@ int32_t Sampler::sample(LogitPeaks& row, std::vector<llama_token_data>& candidat
   // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
   int32_t token = pick(row, false, candidates);
   if (grammar_ && (token == kNothingLeft || !grammar_->allows(token))) {
+    // A model without chats hardly ever ends an answer by a token for that: whatever
+    // does not go on to a longer choice ends one that is whole.
+    if (choices_ && grammar_->is_complete()) return kEnd;
     token = pick(row, true, candidates);
   }
-  if (token == kNothingLeft) return token;
+  if (token == kNothingLeft) {
+    return grammar_ && grammar_->is_complete() ? kEnd : kNothingLeft;
+  }
   see(token);
   if (grammar_) grammar_->accept(token);
   if (chain_) llama_sampler_accept(chain_.get(), token);
   return token;
+}
+
+bool Sampler::is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const {
+  return !whole_grammar_ ||
+         GrammarMatcher(whole_grammar_, *model_).reads(tokens, n_bytes);
+}
+
+std::string Sampler::why_stuck(const std::string& text) const {
+  constexpr size_t kShown = 40;
+  size_t start = text.size() > kShown ? text.size() - kShown : 0;
+  while (start < text.size() && (static_cast<uint8_t>(text[start]) & 0xC0U) == 0x80U) {
+    ++start;
+  }
+  const std::string after = " after \"" + text.substr(start) + "\"";
+  if (!grammar_) {
+    return "no token may come" + after + ": logit_bias and ignore_eos forbid them all";
+  }
+  return (choices_ ? "choices" : "grammar") + std::string(" cannot be finished") + after +
+         ": no token may come there, and the text is not whole" +
+         (!bias_->empty() ? " (logit_bias forbids tokens)" : "");
 }
 
 }  // namespace lh

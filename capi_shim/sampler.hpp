@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "choices.hpp"
 #include "grammar_matcher.hpp"
 #include "llama.h"
 #include "llamaherd.h"
@@ -22,16 +23,26 @@ struct SamplerDeleter {
 };
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
-// What is slow to build (a grammar is parsed, DRY reads the whole vocabulary): made once
-// for all clients that ask for the same. Holds the last of each.
+// What is slow to build (a grammar is parsed, DRY reads the whole vocabulary) or large:
+// made once for all clients that ask for the same. Holds the last of each.
 class SamplerCache {
  public:
+  using Bias = std::vector<std::pair<int32_t, float>>;  // tokens, and what is added
+
+  // n_most: tokens that a sequence can have, prompt and answer.
+  explicit SamplerCache(int32_t n_most) : n_most_(n_most) {}
+
   std::shared_ptr<const Grammar> grammar(const lh_model& model, const char* text);
+  std::shared_ptr<const Choices> choices(const lh_sampling_params& params);
+  std::shared_ptr<const Bias> bias(const lh_sampling_params& params);
   SamplerPtr dry(const lh_model& model, const lh_sampling_params& params);
 
  private:
+  int32_t n_most_;
   std::string grammar_text_;
   std::shared_ptr<const Grammar> grammar_;
+  std::shared_ptr<const Choices> choices_;
+  std::shared_ptr<const Bias> bias_;
   std::string dry_key_;
   SamplerPtr dry_;
 };
@@ -55,9 +66,13 @@ class Penalties {
   std::unordered_map<int32_t, int32_t> counts_;
 };
 
+// Throws what making a sampler would throw, but for DRY's.
+void check_sampling(const lh_model& model, const lh_sampling_params& params);
+
 class Sampler {
  public:
-  static constexpr int32_t kNothingLeft = -1;  // the grammar or the bias allows no token
+  static constexpr int32_t kNothingLeft = -1;  // no token may come, nor the end
+  static constexpr int32_t kEnd = -2;          // the answer ends here, without a token
 
   // Throws Error: LH_INVALID_ARGUMENT for a value out of range, LH_SAMPLER_ERROR for a
   // grammar that cannot be parsed.
@@ -77,6 +92,21 @@ class Sampler {
   // `candidates` is room to work in.
   int32_t sample(LogitPeaks& row, std::vector<llama_token_data>& candidates);
 
+  // Whether nothing can follow on `text` but the end of the answer, or only what is
+  // known.
+  bool is_settled(const std::string& text) const {
+    if (choices_) return choices_->find(text, false) != nullptr;
+    return grammar_ && grammar_->is_at_end();
+  }
+
+  // Whether the first n_bytes of what the tokens add are an answer as it was asked for.
+  bool is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const;
+
+  // Why kNothingLeft came after `text`.
+  std::string why_stuck(const std::string& text) const;
+
+  const Choices* choices() const { return choices_.get(); }
+
  private:
   void add_chain(llama_sampler* sampler);
   int32_t pick(LogitPeaks& row, bool with_grammar,
@@ -89,9 +119,11 @@ class Sampler {
   bool greedy_;
   bool ignore_eos_;
   int32_t top_k_first_ = 0;  // > 0: the chain needs only the k largest logits
-  std::vector<std::pair<int32_t, float>> bias_;
+  std::shared_ptr<const SamplerCache::Bias> bias_;
   Penalties penalties_;
   SamplerPtr dry_;
+  std::shared_ptr<const Choices> choices_;
+  std::shared_ptr<const Grammar> whole_grammar_;  // none: all texts are as asked for
   std::unique_ptr<GrammarMatcher> grammar_;
   SamplerPtr chain_;  // empty when greedy
 };

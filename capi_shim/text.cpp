@@ -66,7 +66,7 @@ bool TextBuffer::append(std::string_view piece) {
   pending_.erase(0, complete);
 
   size_t cut = std::string::npos;
-  for (const std::string& stop : stops_) {
+  for (const std::string& stop : *stops_) {
     // The match may begin in the old text, but must end in what is new.
     const size_t from = before >= stop.size() ? before - stop.size() + 1 : 0;
     cut = std::min(cut, text_.find(stop, from));
@@ -86,7 +86,7 @@ void TextBuffer::finish() {
 size_t TextBuffer::n_stable() const {
   if (finished_) return text_.size();
   size_t held = 0;
-  for (const std::string& stop : stops_) {
+  for (const std::string& stop : *stops_) {
     for (size_t n = std::min(stop.size() - 1, text_.size()); n > held; --n) {
       if (text_.compare(text_.size() - n, n, stop, 0, n) == 0) {
         held = n;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lh {
@@ -30,8 +32,11 @@ void append_valid_utf8(std::string& out, std::string_view bytes);
 // Collects the bytes of one client's tokens.
 class TextBuffer {
  public:
-  TextBuffer() = default;
-  explicit TextBuffer(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  using Stops = std::shared_ptr<const std::vector<std::string>>;  // none are empty
+
+  explicit TextBuffer(Stops stops) : stops_(std::move(stops)) {}
+  explicit TextBuffer(std::vector<std::string> stops = {})
+      : TextBuffer(std::make_shared<Stops::element_type>(std::move(stops))) {}
 
   // Adds the bytes of one token. Returns true when a stop text is complete; the text then
   // ends before it.
@@ -40,13 +45,16 @@ class TextBuffer {
   // Ends the text: nothing is held back any more; half a character at the end is dropped.
   void finish();
 
+  // Makes it another text, once it is finished.
+  void replace(std::string text) { text_ = std::move(text); }
+
   const std::string& text() const { return text_; }
 
   // Bytes that later tokens cannot change: the rest could become part of a stop text.
   size_t n_stable() const;
 
  private:
-  std::vector<std::string> stops_;
+  Stops stops_;
   std::string text_;     // valid UTF-8
   std::string pending_;  // an incomplete character, at most 3 bytes
   bool finished_ = false;

@@ -193,6 +193,7 @@ class NativeEngine:
             n_reused=info.n_reused,
             seed=info.seed,
             message=ffi.string(info.message).decode(errors="replace"),
+            complete=bool(info.complete),
         )
 
     def release(self, id_: int) -> None:
@@ -232,6 +233,21 @@ class NativeEngine:
         return self._settings[params]
 
 
+def check_sampling(model: CData, params: SamplingParams) -> None:
+    """Checks settings as an engine would when a request with them is submitted.
+
+    Args:
+        model: An `lh_model *`.
+        params: The settings.
+
+    Raises:
+        ValueError: They cannot be used with this model.
+    """
+    native, _kept = _native_sampling(params)
+    error = ffi.new("lh_error *")
+    check(lib.lh_sampling_check(model, native, error), error)
+
+
 def _free_engine(_model: CData, engine: CData) -> None:
     """Holding the model here keeps it from being freed first."""
     lib.lh_engine_free(engine)
@@ -263,4 +279,10 @@ def _native_sampling(params: SamplingParams) -> tuple[CData, list[CData]]:
     if params.grammar is not None:
         kept.append(ffi.new("char[]", params.grammar.encode()))
         native.grammar = kept[-1]
+    if params.choices is not None:
+        choices = [ffi.new("char[]", text.encode()) for text in params.choices]
+        native.n_choices = len(choices)
+        native.choices = array = ffi.new("char *[]", choices)
+        native.choice_size = sizes = ffi.new("int32_t[]", [len(c) - 1 for c in choices])
+        kept += [*choices, array, sizes]
     return native, kept

@@ -267,6 +267,8 @@ def generate_start(
         call["seed"] = int(call["seed"])
     if "seed" in each:
         each["seed"] = [int(seed) for seed in each["seed"]]
+    if sampling.get("choices") is not None:  # checked once, however many prompts
+        sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
     params: lh.SamplingParams | list[lh.SamplingParams] = lh.SamplingParams(**sampling)
     if each:
         params = [
@@ -326,6 +328,7 @@ def job_result(job: lh.Job) -> dict[str, Any]:
         "errors": [_clean_or_none(error) for error in results.errors],
         "partials": [_clean_or_none(result.partial) for result in results],
         "finish_reasons": list(results.finish_reasons),
+        "complete": results.complete,
         "n_prompt_tokens": [result.n_prompt_tokens for result in results],
         "n_reused_tokens": [result.n_reused_tokens for result in results],
         "n_generated_tokens": [result.n_generated_tokens for result in results],
@@ -342,6 +345,7 @@ def journal_read(path: str) -> dict[str, list[Any]]:
         "prompts": [_clean(entry.prompt) for entry in entries],
         "texts": [_clean_or_none(entry.text) for entry in entries],
         "finish_reasons": [entry.finish_reason for entry in entries],
+        "complete": [entry.complete for entry in entries],
         "errors": [_clean_or_none(entry.error) for entry in entries],
         "n_prompt_tokens": [entry.n_prompt_tokens for entry in entries],
         "n_generated_tokens": [entry.n_generated_tokens for entry in entries],

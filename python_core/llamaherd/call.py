@@ -287,6 +287,7 @@ class Call:
             partial=None if is_finished or not output.tokens else output.text,
             tokens=list(output.tokens),
             finish_reason=_FINISH_REASON[output.finish],
+            complete=output.complete,
             error=output.message if output.finish is Finish.ERROR else None,
             n_prompt_tokens=n_prompt,
             n_reused_tokens=n_prompt if i in self._twin_of else output.n_reused,

@@ -62,6 +62,7 @@ class Output:
         tokens: All tokens generated, without an end-of-generation token.
         n_reused: Prompt tokens that were forked from a held prefix.
         message: What went wrong, "" if nothing did.
+        complete: Whether the answer came to its own end, see `Result`.
     """
 
     finish: Finish
@@ -70,6 +71,7 @@ class Output:
     n_reused: int = 0
     seed: int = 0
     message: str = ""
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from llamaherd.stats import Stats
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -43,7 +43,7 @@ def generate_parallel(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
-    max_tokens: int = 100,
+    max_tokens: int | None = None,
     temperature: float = 0.0,
     top_k: int = 40,
     top_p: float = 1.0,
@@ -53,6 +53,7 @@ def generate_parallel(
     seed: int | None = 1234,
     stop: str | Sequence[str] | None = None,
     ignore_eos: bool = False,
+    choices: Collection[str] | None = None,
     params: SamplingParams | Sequence[SamplingParams] | None = None,
     parse_special: ParseSpecial = "auto",
     progress: ProgressOption = False,
@@ -68,7 +69,8 @@ def generate_parallel(
     Args:
         ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.
         prompts: Texts or token ids, any number of them; with `chat` see there.
-        max_tokens: Tokens to generate for each prompt at most.
+        max_tokens: Tokens to generate for each prompt at most; None: 100, or with
+            `choices` as many as any of them can take, so that none is cut off.
         temperature: <= 0 takes the most likely token each time.
         top_k: Draw from so many tokens, the most likely ones; <= 0: all.
         top_p: Draw from the most likely tokens with so much probability together.
@@ -76,6 +78,8 @@ def generate_parallel(
         repeat_last_n: Tokens that the repeat penalty looks at; 0: none; -1: all.
         penalty_repeat: Divides the logits of repeated tokens; 1: off.
         ignore_eos: Never end before `max_tokens`.
+        choices: Texts of which each answer is one, exactly: no grammar is needed, and
+            nothing else is in `text`. See `SamplingParams`.
         seed: Prompt i draws with a seed made of this and i, whatever runs beside it and
             in whatever order; None or negative: a fresh one, reported in the statistics.
         stop: Texts that end an answer and are not part of it.
@@ -103,7 +107,9 @@ def generate_parallel(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
+        ValueError: An argument is out of range. A grammar that cannot be parsed, choices
+            and a bias of tokens that the model lacks, if they are the same for all
+            prompts; otherwise the prompts concerned fail.
         Interrupted: Ctrl-C; its `results` has what was finished.
         GenerationError: A prompt failed, and `on_error` is "stop".
         ChatTemplateError: The model has no chat template, or it refuses the messages.
@@ -125,6 +131,7 @@ def generate_parallel(
             repeat_last_n=repeat_last_n,
             penalty_repeat=penalty_repeat,
             ignore_eos=ignore_eos,
+            choices=choices,
         )
         return prepare_job(
             ctx,
@@ -148,7 +155,7 @@ def start_parallel(
     prompts: Sequence[Prompt | Messages],
     *,
     params: SamplingParams | Sequence[SamplingParams] | None = None,
-    max_tokens: int = 100,
+    max_tokens: int | None = None,
     seed: int | None = 1234,
     stop: str | Sequence[str] | None = None,
     parse_special: ParseSpecial = "auto",
@@ -190,7 +197,7 @@ def prepare_job(
     prompts: Sequence[Prompt | Messages],
     *,
     params: SamplingParams | Sequence[SamplingParams] | None,
-    max_tokens: int,
+    max_tokens: int | None,
     seed: int | None,
     stop: str | Sequence[str] | None,
     parse_special: ParseSpecial,
@@ -219,7 +226,7 @@ def prepare_job(
 class Settings(TypedDict, total=False):
     """Settings of `generate`, as in `generate_parallel`."""
 
-    max_tokens: int
+    max_tokens: int | None
     temperature: float
     top_k: int
     top_p: float
@@ -229,6 +236,7 @@ class Settings(TypedDict, total=False):
     seed: int | None
     stop: str | Sequence[str] | None
     ignore_eos: bool
+    choices: Collection[str] | None
     params: SamplingParams | None
     parse_special: ParseSpecial
     chat: bool
@@ -256,7 +264,7 @@ def generate(  # noqa: D417 - the others are explained once
     prompt: Prompt | Messages,
     *,
     stream: bool = False,
-    max_tokens: int = 100,
+    max_tokens: int | None = None,
     temperature: float = 0.0,
     top_k: int = 40,
     top_p: float = 1.0,
@@ -266,6 +274,7 @@ def generate(  # noqa: D417 - the others are explained once
     seed: int | None = 1234,
     stop: str | Sequence[str] | None = None,
     ignore_eos: bool = False,
+    choices: Collection[str] | None = None,
     params: SamplingParams | None = None,
     parse_special: ParseSpecial = "auto",
     chat: bool = False,
@@ -291,6 +300,7 @@ def generate(  # noqa: D417 - the others are explained once
         repeat_last_n=repeat_last_n,
         penalty_repeat=penalty_repeat,
         ignore_eos=ignore_eos,
+        choices=choices,
     )
     context = as_context(ctx)
     texts: SimpleQueue[str] = SimpleQueue()
@@ -376,6 +386,7 @@ def _none_answered(n: int) -> Results:
             text=None,
             tokens=[],
             finish_reason="cancelled",
+            complete=False,
             error=None,
             n_prompt_tokens=0,
             n_reused_tokens=0,
@@ -407,7 +418,7 @@ def _make_call(
     prompts: object,
     params: SamplingParams | Sequence[SamplingParams] | None,
     *,
-    max_tokens: int,
+    max_tokens: int | None,
     seed: int | None,
     stop: str | Sequence[str] | None,
     parse_special: ParseSpecial,

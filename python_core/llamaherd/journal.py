@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from llamaherd.results import FinishReason
 
 VERSION = version("llamaherd")
+# Stands in place of an error with an answer that a stop text ended before its grammar
+# did. All others with "stop" are complete.
+_CUT = "cut off by a stop text"
 
 _RETRY_S = (0.0, 0.05, 0.5)
 
@@ -71,6 +74,7 @@ class JournalEntry:
         prompt: As the call was given it; the text of a prompt given as tokens.
         text: The answer; None for a failure.
         finish_reason: "stop" or "length"; "error" for a prompt that failed the last time.
+        complete: Whether the answer came to its own end, see `Result`.
         error: Why it failed; None if it did not.
         tokens: All tokens generated, without an end-of-generation token.
         seed: uint32, where its generator started.
@@ -86,6 +90,7 @@ class JournalEntry:
     prompt: str
     text: str | None
     finish_reason: FinishReason
+    complete: bool
     error: str | None
     n_prompt_tokens: int
     tokens: list[int]
@@ -321,7 +326,7 @@ def _row(entry: JournalEntry) -> tuple[Any, ...]:
         entry.text,
         _little_endian(array("i", entry.tokens)).tobytes(),
         entry.finish_reason,
-        entry.error,
+        _CUT if entry.finish_reason == "stop" and not entry.complete else entry.error,
         entry.created.timestamp(),
     )
     return (*row, _digest(row))
@@ -346,7 +351,8 @@ def _entry(row: tuple[Any, ...]) -> JournalEntry:
         text=row[8],
         tokens=_little_endian(tokens).tolist(),
         finish_reason=row[10],
-        error=row[11],
+        complete=row[10] == "stop" and row[11] is None,
+        error=row[11] if row[10] == "error" else None,
         created=datetime.fromtimestamp(row[12], timezone.utc),
     )
 

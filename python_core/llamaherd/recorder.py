@@ -163,6 +163,7 @@ class RecordedCall:
                     tokens=entry.tokens,
                     n_reused=len(request.tokens),
                     seed=request.seed,
+                    complete=entry.complete,
                 )
         return known
 
@@ -207,6 +208,7 @@ class RecordedCall:
             prompt=self._text(request.tokens) if text is None else text,
             text=None if is_failed else output.text,
             finish_reason=_REASON[output.finish],
+            complete=output.complete,
             error=output.message if is_failed else None,
             n_prompt_tokens=len(request.tokens),
             tokens=list(output.tokens),

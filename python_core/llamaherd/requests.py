@@ -10,6 +10,7 @@ from io import IOBase
 from typing import TYPE_CHECKING
 
 from llamaherd import _native, checks
+from llamaherd._native_engine import check_sampling
 from llamaherd.client import Request
 from llamaherd.errors import TokenizeError
 from llamaherd.sampling import SamplingParams
@@ -29,7 +30,7 @@ def make_requests(
     prompts: object,
     params: object,
     *,
-    max_tokens: int,
+    max_tokens: int | None,
     seed: int | None,
     stop: str | Sequence[str] | None,
     parse_special: ParseSpecial,
@@ -40,7 +41,8 @@ def make_requests(
         model: Whose vocabulary to use.
         prompts: Texts or token ids.
         params: SamplingParams for all or for each prompt; None: the defaults.
-        max_tokens: For where `params` has none, as `seed` and `stop`.
+        max_tokens: For where `params` has none, as `seed` and `stop`; None: what an
+            answer can take.
         seed: Base of the prompts' seeds; None or negative: a fresh one.
         stop: Texts that end an answer.
         parse_special: See `tokens.prompt_tokens`.
@@ -50,28 +52,33 @@ def make_requests(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range.
+        ValueError: An argument is out of range, or cannot be used with this model.
     """
     checks.choice("parse_special", parse_special, PARSE_SPECIAL)
-    n_most = checks.integer("max_tokens", max_tokens, 1)
+    if max_tokens is not None:
+        max_tokens = checks.integer("max_tokens", max_tokens, 1)
     stops = checks.stop_texts("stop", stop)
     if isinstance(params, SamplingParams) and params.seed is not None:
         seed = params.seed
     base = _base_seed(seed)
     given = checked_prompts(prompts)
+    each = _checked_params(params, len(given))
+    _check_common(model, each)
     tokens = [
         _tokens_or_problem(model, f"prompts[{i}]", prompt, parse_special)
         for i, prompt in enumerate(given)
     ]
     requests = []
-    each = _checked_params(params, len(tokens))
+    n_answer: dict[object, int] = {}
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
+        if own.choices not in n_answer:
+            n_answer[own.choices] = own.n_answer
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
         requests.append(
             Request(
                 tokens=tokens[i][0],
                 problem=tokens[i][1],
-                max_tokens=n_most if own.max_tokens is None else own.max_tokens,
+                max_tokens=own.max_tokens or max_tokens or n_answer[own.choices],
                 sampling=own,
                 stop=stops if own.stop is None else tuple(own.stop),
                 seed=_native.derive_seed(own_base, i),
@@ -159,6 +166,21 @@ def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
             f"params must have one element per prompt ({n_prompts}), not {len(params)}"
         )
     return params
+
+
+def _check_common(model: Model, each: Sequence[SamplingParams]) -> None:
+    """Checks what no prompt could be answered with, before anything runs.
+
+    Raises:
+        ValueError: A setting that all of them have cannot be used with this model.
+    """
+    different = {id(own): own for own in each}.values()
+    common = {
+        name: getattr(each[0], name)
+        for name in ("grammar", "choices", "logit_bias")
+        if all(getattr(own, name) == getattr(each[0], name) for own in different)
+    }
+    check_sampling(model.handle, SamplingParams(**common))
 
 
 def _base_seed(seed: object) -> int:

@@ -23,6 +23,11 @@ class Result:
         tokens: All tokens generated, without an end-of-generation token.
         finish_reason: "stop" (end of generation, or a stop text), "length" (max_tokens),
             "cancelled" (the call ended first) or "error".
+        complete: Whether the answer came to its own end, rather than being cut off. So is
+            one with "stop", and no other; under a grammar or choices one that a stop text
+            ended only if what is before that is whole. An answer that `max_tokens` cut is
+            not complete even where the grammar would have let it end: of a number the
+            last digits may be missing.
         error: Why it failed; None if it did not.
         n_reused_tokens: Prompt tokens that were not computed for this prompt itself.
         seed: uint32, where its generator started.
@@ -33,6 +38,7 @@ class Result:
     partial: str | None = None
     tokens: list[int]
     finish_reason: FinishReason
+    complete: bool
     error: str | None
     n_prompt_tokens: int
     n_reused_tokens: int
@@ -74,6 +80,11 @@ class Results(Sequence[Result]):
     def finish_reasons(self) -> list[FinishReason]:
         """One finish reason per prompt."""
         return [result.finish_reason for result in self._results]
+
+    @property
+    def complete(self) -> list[bool]:
+        """Whether each answer came to its own end."""
+        return [result.complete for result in self._results]
 
     def __len__(self) -> int:
         return len(self._results)

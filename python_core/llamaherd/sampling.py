@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from llamaherd import checks
+
+DEFAULT_MAX_TOKENS = 100
 
 _REALS = {
     "temperature": (-1e6, 1e6),
@@ -68,8 +70,12 @@ class SamplingParams:
         mirostat_eta: Learning rate.
         logit_bias: Token id to a number that is added to its logit; -inf forbids it.
         grammar: GBNF text with a rule `root` that the answer must follow.
+        choices: Texts of which the answer is one, exactly; not beside a grammar. A space
+            that the model puts before it is left out. If a longer one starts with it, it
+            is the answer where the model goes on in any other way than to the longer one.
         ignore_eos: Never end before `max_tokens`.
-        max_tokens: Tokens to generate at most; None: that of the call.
+        max_tokens: Tokens to generate at most; None: that of the call, or if that is
+            None, too, with choices as many as any of them can take, otherwise 100.
         stop: Texts that end the answer and are not part of it; None: those of the call.
         seed: Base of the prompt's own seed; None: that of the call; negative: fresh.
 
@@ -100,6 +106,7 @@ class SamplingParams:
     mirostat_eta: float = 0.1
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]] = ()
     grammar: str | None = None
+    choices: Collection[str] | None = None
     ignore_eos: bool = False
     max_tokens: int | None = None
     stop: str | Sequence[str] | None = None
@@ -116,12 +123,27 @@ class SamplingParams:
         checks.flag("ignore_eos", self.ignore_eos)
         if self.grammar is not None:
             _check_c_string("grammar", self.grammar)
+        if self.choices is not None:
+            self._set("choices", _checked_choices(self.choices))
+            if self.grammar:
+                raise ValueError(
+                    "grammar and choices cannot be given together: choices make a "
+                    "grammar of their own"
+                )
         if self.stop is not None:
             self._set("stop", checks.stop_texts("stop", self.stop))
         self._set("dry_breakers", checks.stop_texts("dry_breakers", self.dry_breakers))
         for i, breaker in enumerate(self.dry_breakers):
             _check_c_string(f"dry_breakers[{i}]", breaker)
         self._set("logit_bias", _checked_bias(self.logit_bias))
+
+    @property
+    def n_answer(self) -> int:
+        """Tokens that an answer can take where no `max_tokens` is given."""
+        if self.choices is None:
+            return DEFAULT_MAX_TOKENS
+        # A token has a byte at least, and one may be a space before the choice.
+        return 1 + max(len(text.encode()) for text in self.choices)
 
     @property
     def is_greedy(self) -> bool:
@@ -145,6 +167,38 @@ def changed_fields(params: SamplingParams) -> list[str]:
 def _check_c_string(name: str, value: str) -> None:
     if "\0" in checks.text(name, value):
         raise ValueError(f"{name} must not contain a NUL character")
+
+
+class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a value
+    """Checked texts. There can be thousands of them in each of very many settings."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[_Texts], tuple[tuple[str, ...]]]:
+        return _Texts, (tuple(self),)  # in another process texts have other hashes
+
+
+def _checked_choices(choices: object) -> _Texts:
+    """Each once and sorted: equal settings compare equal, whatever came first."""
+    if isinstance(choices, _Texts):
+        return choices
+    if isinstance(choices, (str, bytes, bytearray, Mapping)) or not isinstance(
+        choices, Collection
+    ):
+        raise TypeError(f"choices must be a list of str, not {checks.shown(choices)}")
+    texts = list(choices)
+    if not texts:
+        raise ValueError("choices must have at least one text")
+    for i, text in enumerate(texts):
+        _check_c_string(f"choices[{i}]", text)
+        if not text:
+            raise ValueError(f"choices[{i}] must not be empty")
+    return _Texts(sorted({str(text) for text in texts}))
 
 
 def _checked_bias(bias: object) -> tuple[tuple[int, float], ...]:

@@ -16,7 +16,7 @@
 generate <- function(
   context,
   prompt,
-  max_tokens = 100L,
+  max_tokens = NULL,
   top_k = 40L,
   top_p = 1.0,
   temperature = 0.0,
@@ -33,6 +33,7 @@ generate <- function(
   parse_special = "auto",
   chat = FALSE,
   system = NULL,
+  choices = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -51,6 +52,6 @@ generate <- function(
   display <- check_display(error_call)
 
   result <- run_call(object, prompts, options, display, FALSE, error_call)
-  report(result, "stop", display$verbosity, error_call)
+  report(result, "stop", display$verbosity, error_call, is_bound(grammar, choices, 1L))
   result
 }

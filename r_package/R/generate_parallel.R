@@ -21,7 +21,7 @@
 #'
 #' @section Arguments with one value per prompt:
 #' The numeric arguments of sampling, `max_tokens`, `seed` and `grammar` take one value for
-#' all prompts or one for each of them.
+#' all prompts or one for each of them, `choices` a list with a vector for each of them.
 #'
 #' @section Further sampling settings:
 #' `...` takes these, by name; any other name is an error. The values given here switch
@@ -53,7 +53,8 @@
 #' @param prompts Character vector, names and NA allowed. Also a factor, or a list with a
 #'   string or an integer vector of token ids for each prompt. Bytes that are no text in
 #'   their encoding fail their own prompt.
-#' @param max_tokens Number of tokens to generate for each prompt at most.
+#' @param max_tokens Number of tokens to generate for each prompt at most. NULL: 100, or
+#'   with `choices` as many as any of them can take, so that none is cut off.
 #' @param top_k Draw from the `top_k` most likely tokens only; 0 or less: from all.
 #' @param top_p Draw from the most likely tokens that have this probability together; 1:
 #'   from all.
@@ -76,7 +77,8 @@
 #'   the model ends it, or after `max_tokens`.
 #' @param ignore_eos TRUE does not let the model end an answer.
 #' @param grammar A grammar that the answers follow, in llama.cpp's notation GBNF, such as
-#'   `root ::= "yes" | "no"`. It may list thousands of labels.
+#'   `root ::= "yes" | "no"`. One that cannot be parsed is an error, or if there is one
+#'   for each prompt, that prompt fails. For labels there is `choices`.
 #' @param parse_special Whether texts of special tokens, such as `<|im_end|>`, in prompts
 #'   are these tokens (TRUE) or plain text (FALSE). `"auto"` takes prompts that
 #'   [apply_chat_template()] made for the first and others for the second.
@@ -90,6 +92,11 @@
 #'   also be a conversation: a list of messages, as described there. Nothing that stands in
 #'   a text is taken for a special token.
 #' @param system With `chat = TRUE`: text of a system message that comes before each prompt.
+#' @param choices Texts of which each answer is one, such as `c("yes", "no")`: exactly,
+#'   without quotes or a space before it, whatever characters they have. Thousands are
+#'   fine. A factor stands for its levels; a list has a vector for each prompt, or NULL for
+#'   none. Not together with `grammar`. An answer is known as soon as only one choice is
+#'   left, so that it may take fewer tokens than its text has.
 #' @param ... Further sampling settings, see below.
 #' @returns A `llamaherd_result`: a character vector of the same length and order as
 #'   `prompts`, with their names; none for no prompts. NA for prompts that failed or were not
@@ -100,6 +107,9 @@
 #'   * `finish_reason`: `"stop"` (the model ended the answer, or a stop text), `"length"`
 #'     (`max_tokens`), `"cancelled"` or `"error"`.
 #'   * `partial`: what there was of an answer that was not finished; NA for others.
+#'   * `complete`: TRUE for answers that came to their own end, which are those with
+#'     `"stop"`; with `grammar` or `choices` one that a text of `stop` ended only if what is
+#'     before it is whole. If `max_tokens` cut any of these off, one warning says so.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (those not computed
 #'     for this prompt itself), `n_generated_tokens` and `seed`.
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each
@@ -124,7 +134,7 @@
 generate_parallel <- function(
   context,
   prompts,
-  max_tokens = 100L,
+  max_tokens = NULL,
   top_k = 40L,
   top_p = 1.0,
   temperature = 0.0,
@@ -144,6 +154,7 @@ generate_parallel <- function(
   journal = NULL,
   chat = FALSE,
   system = NULL,
+  choices = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -157,6 +168,7 @@ generate_parallel <- function(
   progress <- check_flag(progress)
 
   result <- run_call(object, prompts, options, display, progress, error_call)
-  report(result, options$on_error, display$verbosity, error_call)
+  bound <- is_bound(grammar, choices, length(result))
+  report(result, options$on_error, display$verbosity, error_call, bound)
   result
 }

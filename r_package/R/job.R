@@ -130,7 +130,7 @@ draw_bar <- function(state, width = cli::console_width()) {
 
 # What a call has to say at its end: a line of statistics, and one warning, or the error
 # that on_error = "stop" asks for.
-report <- function(result, on_error, verbosity, error_call) {
+report <- function(result, on_error, verbosity, error_call, bound) {
   if (verbosity >= 2) {
     cli::cli_inform("{attr(result, 'stats')$line}")
   }
@@ -146,7 +146,11 @@ report <- function(result, on_error, verbosity, error_call) {
     }
     abort("{what}: {reason}", "generation", error_call, results = result)
   }
-  if (length(failed) > 0 && verbosity >= 0) {
+  if (verbosity < 0) {
+    return(invisible())
+  }
+  warn_incomplete(result, bound, error_call)
+  if (length(failed) > 0) {
     not_run <- if (n_cancelled > 0) {
       "{n_cancelled} more {?was/were} not finished."
     }
@@ -163,12 +167,42 @@ report <- function(result, on_error, verbosity, error_call) {
   }
 }
 
+# Part of a label, or of a number, looks like a whole one.
+warn_incomplete <- function(result, bound, error_call) {
+  cut <- which(bound & !is.na(unclass(result)) & !attr(result, "complete"))
+  if (length(cut) == 0) {
+    return(invisible())
+  }
+  shown <- sprintf(
+    "%s: %s",
+    labels_of(result)[utils::head(cut, 3)],
+    utils::head(
+      format(result, width = 40L)[cut],
+      3
+    )
+  )
+  warn(
+    c(
+      "{length(cut)} of {length(result)} answer{?s} {?was/were} cut off before {?its/their}
+       grammar or choice was at its end.",
+      stats::setNames(escape_cli(shown), rep("x", length(shown))),
+      i = "Raise {.arg max_tokens}, or look at {.arg stop}; {.code attr(result, \"complete\")}
+           tells which are whole."
+    ),
+    "incomplete",
+    error_call
+  )
+}
+
+# For texts that are no templates of cli's.
+escape_cli <- function(text) {
+  gsub("}", "}}", gsub("{", "{{", text, fixed = TRUE), fixed = TRUE)
+}
+
 # The first few reasons, with the prompts' names or places.
 failed_bullets <- function(result, failed) {
   shown <- utils::head(failed, 3)
   label <- labels_of(result)[shown]
   text <- sprintf("%s: %s", label, attr(result, "errors")[shown])
-  # The texts are no templates for cli.
-  text <- gsub("}", "}}", gsub("{", "{{", text, fixed = TRUE), fixed = TRUE)
-  stats::setNames(text, rep("x", length(text)))
+  stats::setNames(escape_cli(text), rep("x", length(text)))
 }

@@ -8,8 +8,8 @@
 #'   first:
 #'
 #'   * `prompt`, and `text`, the answer; NA for a prompt that failed the last time.
-#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`, and `error`, the reason of a
-#'     failure; NA if there was none.
+#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: whether the answer
+#'     came to its own end, and `error`, the reason of a failure; NA if there was none.
 #'   * `n_prompt_tokens`, `n_generated_tokens` and `seed`.
 #'   * `model`, the name of the model's file, and `model_sha256`, the SHA-256 of its content,
 #'     as `sha256sum` computes it.
@@ -37,6 +37,7 @@ journal_read <- function(path) {
     prompt = as_text(columns[["prompts"]]),
     text = as_text(columns[["texts"]]),
     finish_reason = as_text(columns[["finish_reasons"]]),
+    complete = as.logical(unlist(columns[["complete"]])),
     error = as_text(columns[["errors"]]),
     n_prompt_tokens = counts("n_prompt_tokens"),
     n_generated_tokens = counts("n_generated_tokens"),

@@ -4,7 +4,7 @@
 # Kinds of the sampling settings, by name. Those that are no arguments of generate() come
 # through `...`.
 sampling_kinds <- c(
-  max_tokens = "count",
+  max_tokens = "limit",
   top_k = "whole",
   top_p = "number",
   temperature = "number",
@@ -14,7 +14,8 @@ sampling_kinds <- c(
   min_p = "number",
   stop = "texts",
   ignore_eos = "flag",
-  grammar = "strings"
+  grammar = "strings",
+  choices = "choices"
 )
 further_kinds <- c(
   typical_p = "number",
@@ -46,8 +47,10 @@ sampling_options <- function(env, dots, n) {
     names(values)
   )
   each <- n > 1 &
-    kinds %in% c("count", "whole", "number", "seed", "strings") &
-    lengths(values) == n
+    (kinds %in%
+      c("limit", "whole", "number", "seed", "strings") &
+      lengths(values) == n |
+      vapply(values, is_per_prompt, logical(1)))
   parse_special <- env$parse_special
   if (!identical(parse_special, "auto")) {
     must <- "TRUE, FALSE or \"auto\""
@@ -57,21 +60,34 @@ sampling_options <- function(env, dots, n) {
   }
   list(
     sampling = values[!each],
-    each = lapply(values[each], as_py_list),
+    each = lapply(values[each], \(value) as_py_list(unclass(value))),
     parse_special = parse_special
   )
+}
+
+# Which prompts have an answer that follows a grammar or is one of some choices.
+is_bound <- function(grammar, choices, n) {
+  has_choices <- if (is.list(choices)) {
+    !vapply(choices, is.null, logical(1))
+  } else {
+    !is.null(choices)
+  }
+  unname(rep_len(has_choices, n) | rep_len(nzchar(grammar %||% ""), n))
 }
 
 check_sampling <- function(x, kind, arg, n, error_call) {
   switch(
     kind,
-    count = check_whole(x, arg, min = 1, n = n, error_call = error_call),
+    limit = if (!is.null(x)) {
+      check_whole(x, arg, min = 1, n = n, error_call = error_call)
+    },
     whole = check_whole(x, arg, n = n, error_call = error_call),
     seed = check_seed(x, arg, n, error_call),
     number = check_number(x, arg, n = n, error_call = error_call),
     flag = check_flag(x, arg, error_call = error_call),
     texts = check_texts(x, arg, error_call),
     strings = check_grammar(x, arg, n, error_call),
+    choices = check_choices(x, arg, n, error_call),
     bias = check_bias(x, arg, error_call)
   )
 }
@@ -104,11 +120,45 @@ check_grammar <- function(x, arg, n, error_call) {
       arg,
       paste(one_or_n("a string", n), "or NULL"),
       x,
-      error_call
+      error_call,
+      if (is.character(x)) "For answers that are one of some labels use `choices`."
     )
   }
   check_text(x, arg, error_call)
 }
+
+# One vector of texts for all prompts, or a list with one for each of them.
+check_choices <- function(x, arg, n, error_call) {
+  if (is.list(x) && n == 1 && length(x) == 1) {
+    x <- x[[1]]
+  }
+  if (!is.list(x)) {
+    return(check_labels(x, arg, error_call))
+  }
+  if (length(x) != n) {
+    must <- sprintf("a list with one character vector for each prompt (%d)", n)
+    abort_argument(arg, must, x, error_call)
+  }
+  arg <- sprintf("%s[[%d]]", arg, seq_along(x))
+  x <- Map(\(labels, name) check_labels(labels, name, error_call), unname(x), arg)
+  structure(unname(x), class = "per_prompt")
+}
+
+check_labels <- function(x, arg, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (is.factor(x)) {
+    x <- levels(x)
+  }
+  x <- check_text(x, arg, error_call)
+  if (length(x) == 0 || !all(nzchar(x))) {
+    abort_argument(arg, "texts that are not empty", x, error_call)
+  }
+  as_py_list(x)
+}
+
+is_per_prompt <- function(x) inherits(x, "per_prompt")
 
 check_bias <- function(x, arg, error_call) {
   tokens <- suppressWarnings(as.integer(names(x)))

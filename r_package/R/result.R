@@ -17,6 +17,7 @@ new_result <- function(run, prompts, display) {
     errors = errors,
     finish_reason = as_text(columns[["finish_reasons"]]),
     partial = as_text(columns[["partials"]]),
+    complete = as.logical(unlist(columns[["complete"]])),
     usage = data.frame(
       n_prompt_tokens = count("n_prompt_tokens"),
       n_reused_tokens = count("n_reused_tokens"),
@@ -72,6 +73,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
     errors = attr(x, "errors")[at],
     finish_reason = attr(x, "finish_reason")[at],
     partial = attr(x, "partial")[at],
+    complete = attr(x, "complete")[at],
     usage = usage,
     stats = attr(x, "stats"),
     hashes = if (!is.null(hashes)) lapply(hashes, \(hash) hash[at]),
@@ -119,10 +121,11 @@ Ops.llamaherd_result <- function(e1, e2) {
 #' @param row.names,... As in [base::as.data.frame()].
 #' @param optional TRUE, which [data.frame()] uses for its columns, gives the texts alone.
 #' @returns A data frame with one row per prompt, in their order: `name` (if the prompts
-#'   have names), `text`, `finish_reason`, `error`, `n_prompt_tokens`, `n_reused_tokens`,
-#'   `n_generated_tokens`, `seed` and `partial`. `text` is NA where there is no answer,
-#'   `error` where nothing went wrong. `partial` is what there was of an answer that was not
-#'   finished, because of Ctrl-C for example, and NA elsewhere.
+#'   have names), `text`, `finish_reason`, `complete`, `error`, `n_prompt_tokens`,
+#'   `n_reused_tokens`, `n_generated_tokens`, `seed` and `partial`. `text` is NA where there
+#'   is no answer, `error` where nothing went wrong; `complete` is FALSE where an answer was
+#'   cut off before its end. `partial` is what there was of an answer that was not finished,
+#'   because of Ctrl-C for example, and NA elsewhere.
 #' @export
 #' @examples
 #' \dontrun{
@@ -140,6 +143,7 @@ as.data.frame.llamaherd_result <- function(
   table <- data.frame(
     text = unname(plain(x)),
     finish_reason = attr(x, "finish_reason"),
+    complete = attr(x, "complete"),
     error = attr(x, "errors"),
     attr(x, "usage"),
     partial = attr(x, "partial"),

@@ -314,6 +314,35 @@ static void test_grammar(lh_model* model) {
   lh_engine_free(engine);
 }
 
+static void test_choices(lh_model* model) {
+  static const char* const kChoices[] = {"Paris", "New York", "New York City", "\"x\"\n"};
+  static const int32_t kSizes[] = {5, 8, 13, 4};
+  lh_engine* engine = new_engine(model);
+  lh_sampling_params sampling;
+  lh_client_info info;
+  char text[512];
+  lh_sampling_default_params(&sampling);
+  sampling.n_choices = 4;
+  sampling.choices = kChoices;
+  sampling.choice_size = kSizes;
+  CHECK(lh_sampling_check(model, &sampling, &error) == LH_OK);
+  answer(engine, model, "The capital of France is", &sampling, 14, text);
+  CHECK(strcmp(text, "Paris") == 0);
+  answer(engine, model, "He lives in New York. Where does he live? In", &sampling, 14,
+         text);
+  CHECK(strcmp(text, "New York") == 0);
+  CHECK(submit(engine, model, 1, "The city is", &sampling, 1, -1) == LH_OK);
+  CHECK(run_all(engine) == 1 && lh_client_get(engine, 1, &info, &error) == LH_OK);
+  CHECK(info.finish == LH_FINISH_LENGTH && info.complete == 0);
+  sampling.grammar = "root ::= \"a\"";
+  CHECK(lh_sampling_check(model, &sampling, &error) == LH_INVALID_ARGUMENT);
+  sampling.n_choices = 0;
+  sampling.grammar = "yes";
+  CHECK(lh_sampling_check(model, &sampling, &error) == LH_SAMPLER_ERROR);
+  CHECK(strstr(error.message, "use choices") != NULL);
+  lh_engine_free(engine);
+}
+
 static void test_dry(lh_model* model) {
   static const char kPrompt[] = "a b c d e f a b c d e f a b c d e f a b c";
   static const char* const kBreakers[] = {"\n", ":"};
@@ -334,6 +363,10 @@ static void test_dry(lh_model* model) {
   sampling.dry_penalty_last_n = 1;
   answer(engine, model, kPrompt, &sampling, kTop, broken);
   CHECK(strcmp(broken, plain) == 0);
+  /* No more room than for the longest sequence: 17 GB would be asked for otherwise. */
+  sampling.dry_penalty_last_n = INT32_MAX;
+  answer(engine, model, kPrompt, &sampling, kTop, again);
+  CHECK(strcmp(dry, again) == 0);
   /* With a chain behind it. */
   sampling.dry_penalty_last_n = -1;
   sampling.temperature = 0.01f;
@@ -366,6 +399,7 @@ int main(void) {
   test_life_of_requests(model);
   test_abort_and_bad_runs(model);
   test_grammar(model);
+  test_choices(model);
   test_dry(model);
   lh_model_free(model);
   lh_backend_free();

@@ -32,6 +32,7 @@ answers <- list(
   texts = as.character(answers),
   errors = attr(answers, "errors"),
   finish_reasons = attr(answers, "finish_reason"),
+  complete = attr(answers, "complete"),
   usage = attr(answers, "usage"),
   hashes = attr(answers, "hashes"),
   stats = unclass(attr(answers, "stats"))

@@ -139,6 +139,7 @@ def test_the_fake_reads_journals_in_the_real_module_s_shape(
                 prompt="NUL \0",
                 text="a",
                 finish_reason="stop",
+                complete=True,
                 error=None,
                 n_prompt_tokens=1,
                 tokens=[1, 2],

@@ -159,6 +159,7 @@ class FakeEngine:
             n_reused=slot.n_reused,
             seed=slot.request.seed,
             message=slot.message,
+            complete=slot.finish is Finish.EOG,
         )
 
     def release(self, id_: int) -> None:

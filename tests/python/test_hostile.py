@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+NEVER = -math.inf
 EDGE = 2**31
+NEVER = -math.inf
 N_PREFIX = len(tiny_models.SPECIAL)  # byte b is token b + N_PREFIX
 
 
@@ -389,8 +391,6 @@ def test_grammars_that_explode_fail_alone(
             + 'r50000 ::= "a"',
             "a",
         ),
-        ("root ::= root", ""),
-        ("root ::= x\nx ::= root", ""),
     ],
 )
 def test_odd_grammars_work(context: lh.Context, grammar: str, pattern: str) -> None:
@@ -398,6 +398,37 @@ def test_odd_grammars_work(context: lh.Context, grammar: str, pattern: str) -> N
     result = lh.generate(context, "a", params=params, max_tokens=40)
     assert result.error is None
     assert re.fullmatch(pattern, result.text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "after"),
+    [
+        ({"grammar": "root ::= root"}, ""),
+        ({"grammar": "root ::= x\nx ::= root"}, ""),
+        ({"grammar": 'root ::= "ab" [^\\x01-\\U0010ffff]'}, "ab"),
+        ({"grammar": 'root ::= "aab"', "logit_bias": {ord("b") + N_PREFIX: NEVER}}, "aa"),
+        ({"choices": ["ab", "ac"], "logit_bias": {ord("a") + N_PREFIX: NEVER}}, " "),
+    ],
+)
+def test_what_cannot_be_finished_fails_alone(
+    context: lh.Context, settings: dict[str, object], after: str
+) -> None:
+    params = [SamplingParams(**settings), SamplingParams()]
+    bad, good = lh.generate_parallel(context, ["a", "b"], params=params, max_tokens=9)
+    assert (bad.text, bad.finish_reason, bad.complete) == (None, "error", False)
+    (name,) = {"grammar", "choices"} & settings.keys()
+    assert bad.error.startswith(f'{name} cannot be finished after "{after}": no token')
+    assert good.error is None
+
+
+def test_settings_that_forbid_every_token_and_the_end_fail(context: lh.Context) -> None:
+    nothing = dict.fromkeys(range(context.model.n_vocab), NEVER)
+    params = [SamplingParams(logit_bias=nothing), SamplingParams()]
+    bad, good = lh.generate_parallel(context, ["a", "b"], params=params, max_tokens=3)
+    assert bad.error == (
+        'no token may come after "": logit_bias and ignore_eos forbid them all'
+    )
+    assert good.error is None
 
 
 def test_a_grammar_with_too_many_ways_to_read_a_text_fails_alone(

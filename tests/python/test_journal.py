@@ -242,6 +242,7 @@ OTHER = {
     "mirostat_eta": 0.2,
     "logit_bias": {3: float("-inf")},
     "grammar": 'root ::= "a"',
+    "choices": ["a", "b"],
     "ignore_eos": True,
 }
 
@@ -311,6 +312,7 @@ DEFAULTS = {
     "mirostat_eta": 0.1,
     "logit_bias": (),
     "grammar": None,
+    "choices": None,
     "ignore_eos": False,
 }
 

@@ -23,6 +23,7 @@ RESULT = lh.Result(
     text="a",
     tokens=[1],
     finish_reason="stop",
+    complete=True,
     error=None,
     n_prompt_tokens=1,
     n_reused_tokens=0,
@@ -47,7 +48,7 @@ def example(cls: type) -> Any:
         lh.Result: lambda: RESULT,
         lh.GenerationError: lambda: lh.GenerationError("prompts[0] failed", RESULTS),
         lh.Interrupted: lambda: lh.Interrupted(RESULTS),
-        lh.SamplingParams: lambda: lh.SamplingParams(stop=["x"], logit_bias={3: -1.0}),
+        lh.SamplingParams: lambda: lh.SamplingParams(stop="x", choices={"b", "a"}),
     }
     if cls in special:
         return special[cls]()

@@ -12,6 +12,7 @@ def result(index: int, error: str | None = None) -> Result:
         text=None if error else f"text {index}",
         tokens=[1, 2],
         finish_reason="error" if error else "stop",
+        complete=error is None,
         error=error,
         n_prompt_tokens=3,
         n_reused_tokens=0,
@@ -28,6 +29,7 @@ def results() -> Results:
 def test_results_are_a_sequence_with_columns(results: Results) -> None:
     assert len(results) == 3
     assert [each.index for each in results] == [0, 1, 2]
+    assert results.complete == [True, False, True]
     assert results[-1].text == "text 2"
     assert [each.index for each in results[1:]] == [1, 2]
     assert results.texts == ["text 0", None, "text 2"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import pytest
 from llamaherd import SamplingParams
@@ -42,6 +43,14 @@ from llamaherd.sampling import changed_fields
         ("logit_bias", {"a": 1.0}, TypeError, "token must be an integer"),
         ("grammar", 5, TypeError, "grammar must be a str"),
         ("grammar", "root ::= \0", ValueError, "grammar.*NUL"),
+        ("choices", "yes", TypeError, "choices must be a list of str, not 'yes'"),
+        ("choices", {"a": 1}, TypeError, "choices must be a list of str, not {'a': 1}"),
+        ("choices", iter(["a"]), TypeError, "choices must be a list of str"),
+        ("choices", [], ValueError, "choices must have at least one text"),
+        ("choices", ["a", ""], ValueError, r"choices\[1\] must not be empty"),
+        ("choices", ["a\0"], ValueError, r"choices\[0\] must not contain a NUL"),
+        ("choices", ["a", None], TypeError, r"choices\[1\] must be a str, not None"),
+        ("choices", ["\udc00"], ValueError, r"choices\[0\] is not valid Unicode"),
         ("ignore_eos", 1, TypeError, "ignore_eos must be True or False, not 1"),
         ("max_tokens", 0, ValueError, "max_tokens must be at least 1, not 0"),
         ("max_tokens", 1.0, TypeError, "max_tokens must be an integer"),
@@ -79,6 +88,21 @@ def test_values_are_brought_into_one_form() -> None:
             dry_breakers=("x",),
         )
     )
+
+
+def test_choices_are_a_set_of_texts() -> None:
+    params = SamplingParams(choices=["b", "a", "b"])
+    assert params.choices == ("a", "b")
+    same = SamplingParams(choices={"a", "b"})
+    assert (params, hash(params)) == (same, hash(same))
+    assert SamplingParams(choices=params.choices).choices is params.choices
+    copied = pickle.loads(pickle.dumps(params))
+    assert copied == params
+    assert copied.choices._hash is None  # texts have other hashes in another process
+    with pytest.raises(ValueError, match="grammar and choices cannot be given together"):
+        SamplingParams(choices=["a"], grammar='root ::= "a"')
+    assert SamplingParams(choices=["a", "n\u00e9e"]).n_answer == 5
+    assert SamplingParams().n_answer == 100
 
 
 def test_only_temperature_makes_it_greedy() -> None:

@@ -191,7 +191,58 @@ test_that("settings may have one value per prompt", {
     "'each': {'max_tokens': [5, 6], 'temperature': [0.0, 0.5]}",
     fixed = TRUE
   )
-  expect_no_match(seen, "'max_tokens': 100")
+  expect_no_match(seen, "'max_tokens': None")
+})
+
+test_that("choices arrive as lists of texts", {
+  context <- local_context()
+  arrives <- function(choices, text, prompts = c("x", "y")) {
+    generate_parallel(context, prompts, choices = choices)
+    expect_match(the$module$seen("generate_start"), text, fixed = TRUE)
+  }
+  arrives(c(a = "yes", b = "no"), "'choices': ['yes', 'no']")
+  arrives("yes", "'choices': ['yes']")
+  arrives(factor(c("no", "no"), levels = c("no", "yes")), "'choices': ['no', 'yes']")
+  arrives(list(c("a", "b"), NULL), "'each': {'choices': [['a', 'b'], None]}")
+  arrives(list("a", "b"), "'each': {'choices': [['a'], ['b']]}")
+  arrives(list(c("a", "b")), "'choices': ['a', 'b']", "x")
+  arrives(NULL, "'choices': None")
+  generate(context, "x", choices = c("yes", "no"))
+  seen <- the$module$seen("generate_start")
+  expect_match(seen, "'choices': ['yes', 'no']", fixed = TRUE)
+  expect_match(seen, "'max_tokens': None", fixed = TRUE)
+})
+
+test_that("what is cut off under a grammar or choices is told once", {
+  context <- local_context()
+  prompts <- c(a = "x", b = "raw {pol}", c = "raw sp", d = "fail badly")
+  expect_snapshot(
+    answers <- generate_parallel(context, prompts, choices = c("a", "b"))
+  )
+  expect_identical(attr(answers, "complete"), c(TRUE, FALSE, FALSE, FALSE))
+  classes <- character()
+  withCallingHandlers(
+    generate_parallel(context, prompts, grammar = "root ::= \"a\""),
+    warning = \(cnd) {
+      classes <<- c(classes, class(cnd)[[1]])
+      invokeRestart("muffleWarning")
+    }
+  )
+  expect_setequal(
+    classes,
+    c("llamaherd_warning_incomplete", "llamaherd_warning_failed")
+  )
+  expect_silent(generate_parallel(context, prompts[1:3]))
+  expect_silent(
+    generate_parallel(context, prompts[1:3], choices = list("a", NULL, NULL))
+  )
+  expect_silent(
+    generate_parallel(context, prompts[2:3], choices = "a", verbosity = -1)
+  )
+  expect_warning(
+    generate(context, "raw sp", choices = "sport"),
+    class = "llamaherd_warning_incomplete"
+  )
 })
 
 test_that("failures are NA with one warning", {
@@ -291,6 +342,13 @@ test_that("wrong arguments are named with their values", {
     generate_parallel(context, "x", stop = NA)
     generate_parallel(context, "x", stop = c("a", ""))
     generate_parallel(context, "x", grammar = 1)
+    generate_parallel(context, "x", grammar = c("yes", "no"))
+    generate_parallel(context, "x", choices = 1)
+    generate_parallel(context, "x", choices = character())
+    generate_parallel(context, "x", choices = c("a", ""))
+    generate_parallel(context, "x", choices = c("a", NA))
+    generate_parallel(context, c("x", "y"), choices = list("a", "b", "c"))
+    generate_parallel(context, c("x", "y"), choices = list("a", 5))
     generate_parallel(context, "x", parse_special = NA)
     generate_parallel(context, "x", on_error = "ignore")
     generate_parallel(context, "x", progress = "yes")

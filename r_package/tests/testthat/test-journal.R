@@ -35,6 +35,7 @@ test_that("a journal becomes a data frame", {
   expect_identical(table$prompt, c("a", "gr\u00f6\u00dfe"))
   expect_identical(table$text, c("a!", NA))
   expect_identical(table$finish_reason, c("stop", "error"))
+  expect_identical(table$complete, c(TRUE, FALSE))
   expect_identical(table$error, c(NA, "too long"))
   expect_identical(table$n_prompt_tokens, 1:2)
   expect_identical(table$n_generated_tokens, c(3L, 0L))
@@ -46,7 +47,7 @@ test_that("a journal becomes a data frame", {
 test_that("an empty journal has the same columns", {
   local_fake()
   empty <- journal_read("empty.sqlite")
-  expect_identical(dim(empty), c(0L, 12L))
+  expect_identical(dim(empty), c(0L, 13L))
   kinds <- function(table) vapply(table, \(column) class(column)[[1]], "")
   expect_identical(kinds(empty), kinds(journal_read("run.sqlite")))
 })

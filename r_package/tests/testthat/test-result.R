@@ -31,6 +31,7 @@ test_that("subsetting keeps what belongs to the elements", {
   expect_s3_class(part, "llamaherd_result")
   expect_identical(plain(part), c(d = "y!", b = NA))
   expect_identical(attr(part, "errors"), c(NA, "badly"))
+  expect_identical(attr(part, "complete"), c(TRUE, FALSE))
   expect_identical(attr(part, "usage")$n_prompt_tokens, c(4L, 2L))
   expect_identical(attr(part, "hashes")$output[[2]], NA_character_)
   expect_identical(result[], result)
@@ -125,6 +126,7 @@ test_that("results become tables", {
       "name",
       "text",
       "finish_reason",
+      "complete",
       "error",
       "n_prompt_tokens",
       "n_reused_tokens",
@@ -135,6 +137,7 @@ test_that("results become tables", {
   )
   expect_identical(table$text, as.character(result))
   expect_identical(table$error, c(NA, "badly", NA, NA))
+  expect_identical(table$complete, c(TRUE, FALSE, FALSE, TRUE))
   expect_identical(nrow(as.data.frame(unname(result))), 4L)
 
   column <- data.frame(id = 1:4, label = result)

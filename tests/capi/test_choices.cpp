@@ -1,0 +1,332 @@
+// Answers that follow a grammar, or are one of some texts, to their ends: on the toy.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "choices.hpp"
+#include "engine_fixture.hpp"
+#include "guard.hpp"
+#include "sampler.hpp"
+
+using toy::Request;
+
+namespace {
+
+struct Answer {
+  lh_client_info info;
+  std::string text;
+  std::string message;
+};
+
+// Of one request with these settings, to a prompt of many.
+template <class Change>
+Answer answer(int32_t max_tokens, Change&& change,
+              const std::string& prompt = "hello there") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  Request request(1, toy::tokens(prompt), max_tokens);
+  change(request);
+  toy::submit(f.engine, request);
+  toy::run_all(f.engine);
+  const lh_client_info info = f.engine.get(1);
+  CHECK(static_cast<size_t>(info.n_text) == std::string(info.text).size());
+  return {info, info.text, info.message};
+}
+
+// What a request points to as choices.
+struct Texts {
+  explicit Texts(std::vector<std::string> all) : texts(std::move(all)) {
+    for (const std::string& text : texts) {
+      pointers.push_back(text.c_str());
+      sizes.push_back(static_cast<int32_t>(text.size()));
+    }
+  }
+  void put(lh_sampling_params& p) const {
+    p.n_choices = static_cast<int32_t>(texts.size());
+    p.choices = pointers.data();
+    p.choice_size = sizes.data();
+  }
+  std::vector<std::string> texts;
+  std::vector<const char*> pointers;
+  std::vector<int32_t> sizes;
+};
+
+std::string reason(const std::vector<std::string>& texts) {
+  try {
+    const lh::Choices choices(texts);
+  } catch (const lh::Error& e) {
+    CHECK(e.code() == LH_INVALID_ARGUMENT);
+    return e.what();
+  }
+  return "";
+}
+
+constexpr int32_t kB = 'b';
+constexpr float kNever = -INFINITY;
+
+}  // namespace
+
+TEST_CASE("an answer whose grammar cannot be finished fails") {
+  // An empty class, a rule that never ends, a bias against what must come.
+  for (const char* gbnf : {"root ::= \"a\" [^\\x01-\\U0010ffff]", "root ::= root",
+                           "root ::= \"ab\"", "root ::= \"ab\" | \"a\" root"}) {
+    CAPTURE(std::string(gbnf));
+    const Answer a = answer(20, [&](Request& r) {
+      r.sampling.grammar = gbnf;
+      r.sampling.n_logit_bias = 2;
+      static const int32_t tokens[] = {kB, 'a'};
+      static const float values[] = {kNever, 0.0F};
+      r.sampling.logit_bias_token = tokens;
+      r.sampling.logit_bias_value = values;
+    });
+    const bool goes_on = std::string(gbnf).find("\"a\" root") != std::string::npos;
+    CHECK(a.info.complete == 0);
+    CHECK(a.info.finish == (goes_on ? LH_FINISH_LENGTH : LH_FINISH_ERROR));
+    CHECK((a.message.find("grammar cannot be finished after \"") == 0) == !goes_on);
+  }
+}
+
+TEST_CASE("settings that forbid every token and the end are an error") {
+  std::vector<int32_t> tokens;
+  for (int32_t token = 0; token < fake::kVocab; ++token) tokens.push_back(token);
+  const std::vector<float> values(tokens.size(), kNever);
+  const Answer a = answer(5, [&](Request& r) {
+    r.sampling.n_logit_bias = fake::kVocab;
+    r.sampling.logit_bias_token = tokens.data();
+    r.sampling.logit_bias_value = values.data();
+  });
+  CHECK(a.info.finish == LH_FINISH_ERROR);
+  CHECK(a.message.find("logit_bias") != std::string::npos);
+  const Answer whole = answer(5, [&](Request& r) {
+    r.sampling.grammar = "root ::= \"\" | \"a\"";
+    r.sampling.n_logit_bias = fake::kVocab;
+    r.sampling.logit_bias_token = tokens.data();
+    r.sampling.logit_bias_value = values.data();
+  });
+  CHECK(whole.info.finish == LH_FINISH_EOG);
+  CHECK(whole.info.complete == 1);
+}
+
+TEST_CASE("an answer is complete where it came to its own end") {
+  const auto with = [](const char* gbnf, int32_t max_tokens) {
+    return answer(max_tokens, [&](Request& r) { r.sampling.grammar = gbnf; });
+  };
+  // At its end without a step to be told so, and with the last token that it may have.
+  const Answer whole = with("root ::= \"abc\"", 3);
+  CHECK(whole.text == "abc");
+  CHECK(whole.info.finish == LH_FINISH_EOG);
+  CHECK(whole.info.complete == 1);
+  const Answer cut = with("root ::= \"abc\"", 2);
+  CHECK(cut.text == "ab");
+  CHECK(cut.info.finish == LH_FINISH_LENGTH);
+  CHECK(cut.info.complete == 0);
+  // It might end there, but need not.
+  const Answer open = with("root ::= [0-9]+", 3);
+  CHECK(open.text.size() == 3);
+  CHECK(open.info.finish == LH_FINISH_LENGTH);
+  CHECK(open.info.complete == 0);
+  const Answer free = answer(3, [](Request&) {});
+  CHECK(free.info.complete == 0);
+}
+
+TEST_CASE("a stop text ends an answer well only where its grammar does") {
+  const char* const stop[] = {";", "|-"};
+  const int32_t size[] = {1, 2};
+  struct Case {
+    const char* gbnf;
+    const char* text;
+    int32_t complete;
+  };
+  const Case cases[] = {
+      {"root ::= \"ab\" (\";\" \"c\")? \";\"", "ab", 0},
+      {"root ::= \"ab\" (\";\" \"c\"?)?", "ab", 1},
+      {"root ::= \"ab;c\"", "ab", 0},
+      {"root ::= \"ab\" | \"ab;\"", "ab", 1},
+      {"root ::= \"\\u00e9|\" \"-\" \"x\" | \"\\u00e9\"", "\xC3\xA9", 1},
+      {"root ::= \"\\u00e9|\" \"-\" \"x\"", "\xC3\xA9", 0},
+      {"root ::= <|x|> \"a;\" | <|x|> \"a\"", "a", 1},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.gbnf));
+    const Answer a = answer(9, [&](Request& r) {
+      r.sampling.grammar = c.gbnf;
+      r.sampling.ignore_eos = 1;
+      r.native.stop = stop;
+      r.native.stop_size = size;
+      r.native.n_stop = 2;
+    });
+    CHECK(a.text == c.text);
+    CHECK(a.info.finish == LH_FINISH_STOP);
+    CHECK(a.info.complete == c.complete);
+  }
+}
+
+TEST_CASE("an answer is one of the choices, whatever they are") {
+  const std::vector<std::vector<std::string>> lists = {
+      {"yes", "no"},
+      {"a", "ab", "abc", "b"},
+      {" ", " a", "a", "\n", "\"quoted\"", "back\\slash", "\\n"},
+      {"\xC3\xA9", "\xF0\x9F\x98\x80", "\xF0\x9F\x98\x81 ", "root ::= \"x\""},
+      {"only one"},
+      {std::string(200, 'x'), std::string(200, 'x') + "y"},
+  };
+  std::mt19937 random(5);
+  for (const auto& list : lists) {
+    const Texts texts(list);
+    size_t longest = 0;
+    for (const std::string& text : list) longest = std::max(longest, text.size());
+    for (int round = 0; round < 20; ++round) {
+      const Answer a = answer(
+          static_cast<int32_t>(longest) + 1,
+          [&](Request& r) {
+            texts.put(r.sampling);
+            r.sampling.temperature = round % 2 == 0 ? 0.0F : 1.5F;
+            r.sampling.seed = random();
+          },
+          "prompt " + std::to_string(random()));
+      CHECK(std::count(list.begin(), list.end(), a.text) == 1);
+      CHECK(a.info.finish == LH_FINISH_EOG);
+      CHECK(a.info.complete == 1);
+    }
+  }
+}
+
+TEST_CASE("whatever does not go on to a longer choice ends one that is whole") {
+  const auto model = toy::model();
+  const Texts texts({"a", "ab"});
+  lh_sampling_params p = toy::greedy();
+  texts.put(p);
+  for (const int32_t next : {kB, int32_t{'x'}, fake::kEos}) {
+    lh::SamplerCache cache(64);
+    lh::Sampler sampler(*model, p, cache);
+    lh::LogitPeaks peaks(fake::kVocab);
+    std::vector<llama_token_data> room;
+    const auto draw = [&](int32_t best) {
+      std::vector<float> row(fake::kVocab, 0.0F);
+      row[static_cast<size_t>(best)] = 5.0F;
+      sampler.read(row.data(), peaks);
+      return sampler.sample(peaks, room);
+    };
+    CHECK(draw('a') == 'a');
+    CHECK(!sampler.is_settled("a"));
+    const int32_t then = draw(next);
+    CHECK(then == (next == 'x' ? lh::Sampler::kEnd : next));
+    CHECK(sampler.is_settled("ab"));
+  }
+}
+
+TEST_CASE("a choice is told when it is known, without the space before it") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  const Texts texts({"abcdef", "abxdef", "abzdef"});
+  Request request(1, kHello, 4);
+  texts.put(request.sampling);
+  static const int32_t tokens[] = {' '};
+  static const float values[] = {1000.0F};
+  request.sampling.n_logit_bias = 1;
+  request.sampling.logit_bias_token = tokens;
+  request.sampling.logit_bias_value = values;
+  toy::submit(f.engine, request);
+  for (int step = 0; step < 3; ++step) {
+    toy::run(f.engine, 1);
+    CHECK(f.engine.get(1).n_generated == step + 1);
+    CHECK(f.engine.get(1).n_text == 0);
+  }
+  toy::run_all(f.engine);
+  CHECK(f.engine.get(1).n_generated == 4);
+  CHECK(f.engine.get(1).complete == 1);
+  CHECK(std::string(f.engine.get(1).text).size() == 6);
+}
+
+TEST_CASE("the space before a choice is told from one that is part of it") {
+  const auto find = [](const lh::Choices& choices, const char* answer, bool is_over) {
+    const std::string* found = choices.find(answer, is_over);
+    return found == nullptr ? "(none)" : *found;
+  };
+  const lh::Choices plain({"a", "ab", "long"});
+  CHECK(find(plain, " a", true) == "a");
+  CHECK(find(plain, " a", false) == "(none)");
+  CHECK(find(plain, "ab", false) == "ab");
+  CHECK(find(plain, " l", false) == "long");
+  CHECK(find(plain, "x", true) == "(none)");
+  CHECK(find(plain, "", false) == "(none)");
+  CHECK(plain.bare(" ").empty());
+  CHECK(plain.bare("").empty());
+  CHECK(plain.bare(" lo") == "lo");
+  const lh::Choices spaced({"a", " a", " bc", "b"});
+  CHECK(find(spaced, " a", true) == " a");
+  CHECK(find(spaced, " a", false) == " a");
+  CHECK(find(spaced, " b", true) == "b");
+  CHECK(find(spaced, " b", false) == "(none)");
+  CHECK(find(spaced, "a", true) == "a");
+  CHECK(spaced.bare(" b") == " b");
+  CHECK(spaced.bare(" x") == "x");
+}
+
+TEST_CASE("a text that is no choice is named") {
+  CHECK(reason({"a", ""}) == "choices[1] must not be empty");
+  CHECK(reason({std::string("a\0b", 3)}) ==
+        "choices[0] must not contain a NUL character");
+  CHECK(reason({"a", "b", "\xFF"}) == "choices[2] is not valid UTF-8");
+  CHECK(reason({"a", "a"}).empty());
+
+  const auto model = toy::model();
+  lh_sampling_params p = toy::greedy();
+  CHECK_NOTHROW(lh::check_sampling(*model, p));
+  const Texts texts({"a"});
+  texts.put(p);
+  CHECK_NOTHROW(lh::check_sampling(*model, p));
+  p.grammar = "root ::= \"a\"";
+  CHECK_THROWS_WITH_AS(lh::check_sampling(*model, p),
+                       "grammar and choices cannot be given together: choices are a "
+                       "grammar",
+                       lh::Error);
+  p.n_choices = 0;
+  CHECK_NOTHROW(lh::check_sampling(*model, p));
+  p.grammar = "positive";
+  lh_error error{};
+  CHECK(lh_sampling_check(model.get(), &p, &error) == LH_SAMPLER_ERROR);
+  const std::string message = error.message;
+  CHECK(message.find("grammar cannot be parsed: line 1: expected ::=") == 0);
+  CHECK(message.find("use choices") != std::string::npos);
+  CHECK(lh_sampling_check(model.get(), nullptr, &error) == LH_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a hundred thousand choices are one grammar of their beginnings") {
+  std::vector<std::string> list;
+  for (int i = 0; i < 100'000; ++i) list.push_back("label " + std::to_string(i));
+  const lh::Choices choices(list);
+  const auto model = toy::model();
+  lh::GrammarMatcher matcher(choices.grammar(), *model);
+  CHECK(matcher.allowed_tokens() == std::vector<int32_t>{' ', 'l'});
+  for (const char c : std::string(" label 99999")) {
+    CHECK(!matcher.is_complete() == (matcher.allows(fake::kEos) == false));
+    matcher.accept(static_cast<uint8_t>(c));
+  }
+  CHECK(matcher.is_at_end());
+}
+
+TEST_CASE("large settings are there once, however many ask for the same") {
+  lh::SamplerCache cache(64);
+  lh_sampling_params p = toy::greedy();
+  const Texts texts({"a", "b"});
+  texts.put(p);
+  const int32_t tokens[] = {1, 2};
+  const float values[] = {1.0F, kNever};
+  p.n_logit_bias = 2;
+  p.logit_bias_token = tokens;
+  p.logit_bias_value = values;
+  const auto choices = cache.choices(p);
+  const auto bias = cache.bias(p);
+  const Texts same({"a", "b"});
+  same.put(p);
+  CHECK((cache.choices(p) == choices));
+  CHECK((cache.bias(p) == bias));
+  const Texts other({"a", "c"});
+  other.put(p);
+  p.n_logit_bias = 1;
+  CHECK((cache.choices(p) != choices));
+  CHECK((cache.bias(p) != bias));
+}

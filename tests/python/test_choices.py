@@ -1,0 +1,225 @@
+"""Answers that are one of some texts, or follow a grammar, and whether they are whole."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd import SamplingParams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+PROMPTS = [
+    "Question: Is water wet? Answer:",
+    "Question: Is fire cold? Answer: ",
+    "The capital of France is",
+    "1, 2, 3,",
+    "\n",
+]
+ODD = [
+    "\u00e9t\u00e9",
+    "\U0001f600\U0001f680",
+    '"quoted" \\"twice\\"',
+    "a\nb\n",
+    " ",
+    "]",
+]
+
+
+@pytest.fixture(scope="module")
+def context(smollm2: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        yield context
+
+
+def chat(context: lh.Context, text: str) -> str:
+    return lh.apply_chat_template(context.model, [{"role": "user", "content": text}])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 2.0])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        ["yes", "no"],
+        ["no", "not sure", "not", "yes"],
+        [" yes", "yes", "  yes"],
+        ODD,
+        ["root ::= x", "<|im_end|>", "NA", "None", "[ERROR] x"],
+        [f"label number {i}" for i in range(3000)],
+        ["the only one, and a long one at that: " + "word " * 60],
+    ],
+)
+def test_each_answer_is_one_of_the_choices(
+    context: lh.Context, choices: list[str], temperature: float
+) -> None:
+    prompts = [*PROMPTS, chat(context, "Is water wet? Answer yes or no.")]
+    out = lh.generate_parallel(context, prompts, choices=choices, temperature=temperature)
+    assert set(out.texts) <= set(choices)
+    assert out.errors == [None] * len(prompts)
+    assert out.complete == [True] * len(prompts)
+    assert set(out.finish_reasons) == {"stop"}
+
+
+def test_the_model_says_which(context: lh.Context) -> None:
+    cities = ["Berlin", "Paris", "Rome", "Madrid"]
+    prompts = [
+        f"The capital of {country} is{end}"
+        for country in ("France", "Germany", "Italy", "Spain")
+        for end in ("", " ", " the city of")
+    ]
+    texts = lh.generate_parallel(context, prompts, choices=cities).texts
+    right = ["Paris"] * 3 + ["Berlin"] * 3 + ["Rome"] * 3 + ["Madrid"] * 3
+    assert sum(a == b for a, b in zip(texts, right, strict=True)) >= 10
+
+
+def test_a_choice_can_be_the_beginning_of_another(context: lh.Context) -> None:
+    cities = ["New York", "New York City Hall", "New Orleans"]
+    story = "He lives in {}. She lives in Rome. He lives in"
+    prompts = [story.format("New York"), story.format("New York City Hall")]
+    out = lh.generate_parallel(context, prompts, choices=cities)
+    assert out.texts == cities[:2]
+
+
+def test_a_choice_that_is_known_takes_no_more_tokens(context: lh.Context) -> None:
+    long = ["politics " + "and so on " * 30, "sports " + "and so on " * 30]
+    out = lh.generate_parallel(context, ["It is about"], choices=long)
+    assert out.texts[0] in long
+    assert out[0].n_generated_tokens < 10
+
+
+def test_choices_may_differ_from_prompt_to_prompt(context: lh.Context) -> None:
+    params = [
+        SamplingParams(choices=["cat", "dog"]),
+        SamplingParams(choices={"red", "blue"}, temperature=1.0),
+        SamplingParams(max_tokens=3),
+        SamplingParams(grammar='root ::= "x"'),
+    ]
+    out = lh.generate_parallel(context, PROMPTS[:4], params=params)
+    assert out.texts[0] in {"cat", "dog"}
+    assert out.texts[1] in {"red", "blue"}
+    assert out[2].n_generated_tokens == 3
+    assert out.texts[3] == "x"
+    assert out.complete == [True, True, False, True]
+
+
+def test_a_single_prompt_and_a_stream_have_choices(context: lh.Context) -> None:
+    choices = ["yes, it is", "yes, it was", "no"]
+    result = lh.generate(context, PROMPTS[0], choices=choices)
+    assert result.text in choices
+    pieces = lh.generate(context, PROMPTS[0], choices=choices, stream=True)
+    assert "".join(pieces) == result.text
+
+
+def test_what_is_cut_off_is_not_complete(context: lh.Context) -> None:
+    label = SamplingParams(grammar='root ::= "politics and society"')
+    number = SamplingParams(grammar="root ::= [0-9]+")
+    choices = SamplingParams(choices=["aaaaaaab", "aaaaaaac"])
+    stopped = SamplingParams(grammar='root ::= "one;two"', stop=";")
+    ended = SamplingParams(grammar='root ::= "one" (";two")?', stop=";", ignore_eos=True)
+    params = [label, number, choices, stopped, ended]
+    out = lh.generate_parallel(context, ["It is"] * 5, params=params, max_tokens=30)
+    cut = lh.generate_parallel(context, ["It is"] * 5, params=params, max_tokens=1)
+    assert out.complete[0] is True
+    assert out.texts[0] == "politics and society"
+    assert cut.complete[:3] == [False] * 3
+    assert cut.finish_reasons[:3] == ["length"] * 3
+    assert re.fullmatch("[0-9]+", cut.texts[1])
+    assert "aaaaaaab".startswith(cut.texts[2])
+    assert (out.texts[3], out.finish_reasons[3], out.complete[3]) == (
+        "one",
+        "stop",
+        False,
+    )
+    assert (out.texts[4], out.finish_reasons[4], out.complete[4]) == ("one", "stop", True)
+
+
+def test_answers_without_a_grammar_are_complete_when_they_end(
+    context: lh.Context,
+) -> None:
+    asked = chat(context, "Answer with one word: what is the capital of France?")
+    out = lh.generate_parallel(context, [asked, asked, "", "Hi"], max_tokens=40)
+    assert (out.finish_reasons[0], out.complete[0]) == ("stop", True)
+    assert (out.finish_reasons[2], out.complete[2]) == ("error", False)
+    short = lh.generate_parallel(context, ["Once upon a"], max_tokens=2)
+    assert (short.finish_reasons, short.complete) == (["length"], [False])
+    stopped = lh.generate_parallel(context, ["1, 2, 3,"], max_tokens=20, stop="5")
+    assert (stopped.finish_reasons, stopped.complete) == (["stop"], [True])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"grammar": "positive"}, "grammar cannot be parsed: .*; if it is a label, or a"),
+        ({"grammar": "yes | no"}, "grammar cannot be parsed: .* use choices instead"),
+        ({"grammar": "root ::= ("}, r"grammar cannot be parsed: line 1: expected \)"),
+        ({"logit_bias": {49152: 1.0}}, "logit_bias token must be between 0 and 49151"),
+    ],
+)
+def test_what_no_prompt_can_have_is_an_error_before_anything_runs(
+    smollm2: lh.Model, settings: dict[str, object], message: str
+) -> None:
+    bad = SamplingParams(**settings)
+    varied = [SamplingParams(**settings, temperature=t) for t in (0.0, 0.5)]
+    with lh.Context(smollm2) as context:
+        for params in (bad, [bad, bad], varied):
+            with pytest.raises(ValueError, match=message):
+                lh.generate_parallel(context, ["a", "b"], params=params)
+        with pytest.raises(ValueError, match=message):
+            lh.generate(context, "a", params=bad)
+        assert context.plan is None  # nothing was made ready
+        out = lh.generate_parallel(
+            context, ["a", "b"], params=[bad, SamplingParams()], max_tokens=2
+        )
+    assert out.errors[1] is None
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(out.errors[0])
+
+
+def test_choices_beside_params_or_a_grammar_are_refused(context: lh.Context) -> None:
+    with pytest.raises(ValueError, match="choices is given beside params"):
+        lh.generate(context, "a", choices=["a"], params=SamplingParams())
+    with pytest.raises(ValueError, match="grammar and choices cannot be given together"):
+        SamplingParams(choices=["a"], grammar='root ::= "a"')
+    with pytest.raises(TypeError, match="choices must be a list of str, not 'yes'"):
+        lh.generate(context, "a", choices="yes")
+
+
+def test_a_journal_knows_choices_and_what_was_complete(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sqlite"
+    stopped = SamplingParams(grammar='root ::= "one;two"', stop=";")
+    params = [stopped, SamplingParams(choices=["b", "a"]), SamplingParams(max_tokens=1)]
+    first = lh.generate_parallel(context, ["x"] * 3, params=params, journal=path)
+    params[1] = SamplingParams(choices=["a", "b"])
+    again = lh.generate_parallel(context, ["x"] * 3, params=params, journal=path)
+    assert again.stats.n_journal == 3
+    assert again.texts == first.texts
+    assert again.complete == first.complete == [False, True, False]
+    entries = lh.journal_read(path)
+    assert sorted(entry.complete for entry in entries) == [False, False, True]
+    assert [entry.error for entry in entries] == [None] * 3
+    params[1] = SamplingParams(choices=["a", "c"])
+    other = lh.generate_parallel(context, ["x"] * 3, params=params, journal=path)
+    assert other.stats.n_journal == 2
+
+
+@pytest.mark.parametrize("name", ["dry_penalty_last_n", "repeat_last_n"])
+def test_a_window_longer_than_the_text_is_no_other_and_takes_no_memory(
+    context: lh.Context, name: str
+) -> None:
+    prompts = ["a b c d e f a b c d e f a b c d e f a b c"] * 4
+    settings = {"dry_multiplier": 2.0, "penalty_repeat": 1.2, "repeat_last_n": 64}
+
+    def texts(window: int) -> list[str | None]:
+        params = SamplingParams(**(settings | {name: window}), temperature=0.8)
+        return lh.generate_parallel(context, prompts, params=params, max_tokens=24).texts
+
+    assert texts(4096) == texts(2**31 - 1) == texts(-1)
+    assert texts(4096) != texts(1)
