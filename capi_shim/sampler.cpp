@@ -76,10 +76,6 @@ SamplerPtr checked(llama_sampler* sampler) {
   return SamplerPtr(sampler);
 }
 
-SamplerPtr clone(const SamplerPtr& sampler) {
-  return checked(llama_sampler_clone(sampler.get()));
-}
-
 }  // namespace
 
 // ---- SamplerCache -----------------------------------------------------------------
@@ -128,27 +124,18 @@ std::shared_ptr<const SamplerCache::Bias> SamplerCache::bias(
   return bias_;
 }
 
-SamplerPtr SamplerCache::dry(const lh_model& model, const lh_sampling_params& p) {
-  // libllama makes room for the whole window at once.
-  const int32_t window =
-      p.dry_penalty_last_n < 0 ? n_most_ : std::min(p.dry_penalty_last_n, n_most_);
-  std::string key = std::to_string(p.dry_multiplier) + ' ' + std::to_string(p.dry_base) +
-                    ' ' + std::to_string(p.dry_allowed_length) + ' ' +
-                    std::to_string(window);
-  std::vector<const char*> breakers;
+std::shared_ptr<const DryBreakers> SamplerCache::breakers(const lh_model& model,
+                                                         const lh_sampling_params& p) {
+  std::vector<std::string> texts;
+  texts.reserve(static_cast<size_t>(p.n_dry_breakers));
   for (int32_t i = 0; i < p.n_dry_breakers; ++i) {
-    breakers.push_back(&deref(p.dry_breakers[i], "dry_breakers element"));
-    key += '\0';
-    key += breakers.back();
+    texts.emplace_back(&deref(p.dry_breakers[i], "dry_breakers element"));
   }
-  if (!dry_ || dry_key_ != key) {
-    dry_.reset(llama_sampler_init_dry(model.vocab(), p.dry_multiplier, p.dry_base,
-                                      p.dry_allowed_length, window, breakers.data(),
-                                      breakers.size()));
-    if (!dry_) throw Error(LH_SAMPLER_ERROR, "the DRY sampler could not be made");
-    dry_key_ = std::move(key);
+  if (!breakers_ || breaker_texts_ != texts) {
+    breakers_ = std::make_shared<DryBreakers>(model, texts);
+    breaker_texts_ = std::move(texts);
   }
-  return clone(dry_);
+  return breakers_;
 }
 
 // ---- Penalties --------------------------------------------------------------------
@@ -182,7 +169,7 @@ void Penalties::apply(float* logits) const {
 
 void check_sampling(const lh_model& model, const lh_sampling_params& p) {
   check(model, p);
-  SamplerCache cache(1);
+  SamplerCache cache;
   if (p.n_choices > 0) cache.choices(p);
   if (has_grammar(p)) cache.grammar(model, p.grammar);
 }
@@ -196,7 +183,9 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
       penalties_(p) {
   check(model, p);
   bias_ = cache.bias(p);
-  if (p.dry_multiplier > 0.0F && p.dry_penalty_last_n != 0) dry_ = cache.dry(model, p);
+  if (p.dry_multiplier > 0.0F && p.dry_penalty_last_n != 0) {
+    dry_ = std::make_unique<Dry>(cache.breakers(model, p), p);
+  }
   if (p.n_choices > 0) {
     choices_ = cache.choices(p);
     whole_grammar_ = choices_->grammar();
@@ -250,7 +239,7 @@ void Sampler::see(int32_t token) {
   // Prompts may hold ids that the vocabulary lacks; llama_decode will refuse them.
   if (!model_->contains(token)) return;
   penalties_.accept(token);
-  if (dry_) llama_sampler_accept(dry_.get(), token);
+  if (dry_) dry_->accept(token);
 }
 
 void Sampler::fill(const float* logits, bool with_grammar,
@@ -280,7 +269,7 @@ int32_t Sampler::pick(LogitPeaks& row, bool with_grammar,
     fill(row.logits(), with_grammar, taken);
   }
   llama_token_data_array candidates = {taken.data(), taken.size(), -1, top_k};
-  if (dry_) llama_sampler_apply(dry_.get(), &candidates);
+  if (dry_) dry_->apply(candidates);
 
   // Forbidden tokens must not reach the chain: typical-p and XTC count what is there.
   const auto* end =

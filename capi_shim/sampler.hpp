@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "choices.hpp"
+#include "dry.hpp"
 #include "grammar_matcher.hpp"
 #include "llama.h"
 #include "llamaherd.h"
@@ -29,22 +30,19 @@ class SamplerCache {
  public:
   using Bias = std::vector<std::pair<int32_t, float>>;  // tokens, and what is added
 
-  // n_most: tokens that a sequence can have, prompt and answer.
-  explicit SamplerCache(int32_t n_most) : n_most_(n_most) {}
-
   std::shared_ptr<const Grammar> grammar(const lh_model& model, const char* text);
   std::shared_ptr<const Choices> choices(const lh_sampling_params& params);
   std::shared_ptr<const Bias> bias(const lh_sampling_params& params);
-  SamplerPtr dry(const lh_model& model, const lh_sampling_params& params);
+  std::shared_ptr<const DryBreakers> breakers(const lh_model& model,
+                                              const lh_sampling_params& params);
 
  private:
-  int32_t n_most_;
   std::string grammar_text_;
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const Choices> choices_;
   std::shared_ptr<const Bias> bias_;
-  std::string dry_key_;
-  SamplerPtr dry_;
+  std::vector<std::string> breaker_texts_;
+  std::shared_ptr<const DryBreakers> breakers_;
 };
 
 // Penalties for tokens seen in a window, applied to the few logits concerned.
@@ -121,7 +119,7 @@ class Sampler {
   int32_t top_k_first_ = 0;  // > 0: the chain needs only the k largest logits
   std::shared_ptr<const SamplerCache::Bias> bias_;
   Penalties penalties_;
-  SamplerPtr dry_;
+  std::unique_ptr<Dry> dry_;
   std::shared_ptr<const Choices> choices_;
   std::shared_ptr<const Grammar> whole_grammar_;  // none: all texts are as asked for
   std::unique_ptr<GrammarMatcher> grammar_;

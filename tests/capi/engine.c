@@ -363,7 +363,7 @@ static void test_dry(lh_model* model) {
   sampling.dry_penalty_last_n = 1;
   answer(engine, model, kPrompt, &sampling, kTop, broken);
   CHECK(strcmp(broken, plain) == 0);
-  /* No more room than for the longest sequence: 17 GB would be asked for otherwise. */
+  /* Room for the tokens that there are: for the window it would be 17 GB. */
   sampling.dry_penalty_last_n = INT32_MAX;
   answer(engine, model, kPrompt, &sampling, kTop, again);
   CHECK(strcmp(dry, again) == 0);

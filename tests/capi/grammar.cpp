@@ -58,7 +58,7 @@ bool ends_whole(lh::GrammarMatcher text, const lh_model& model, int32_t token) {
 }
 
 void follow(const lh_model& model, const char* gbnf, std::mt19937& random) {
-  lh::SamplerCache cache(512);
+  lh::SamplerCache cache;
   lh::GrammarMatcher ours(cache.grammar(model, gbnf), model);
   lh::GrammarMatcher any(cache.grammar(model, "root ::= .*"), model);
   const lh::SamplerPtr theirs(llama_sampler_init_grammar(model.vocab(), gbnf, "root"));

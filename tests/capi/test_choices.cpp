@@ -199,7 +199,7 @@ TEST_CASE("whatever does not go on to a longer choice ends one that is whole") {
   lh_sampling_params p = toy::greedy();
   texts.put(p);
   for (const int32_t next : {kB, int32_t{'x'}, fake::kEos}) {
-    lh::SamplerCache cache(64);
+    lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
     lh::LogitPeaks peaks(fake::kVocab);
     std::vector<llama_token_data> room;
@@ -309,7 +309,7 @@ TEST_CASE("a hundred thousand choices are one grammar of their beginnings") {
 }
 
 TEST_CASE("large settings are there once, however many ask for the same") {
-  lh::SamplerCache cache(64);
+  lh::SamplerCache cache;
   lh_sampling_params p = toy::greedy();
   const Texts texts({"a", "b"});
   texts.put(p);

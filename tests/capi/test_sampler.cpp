@@ -81,7 +81,7 @@ TEST_CASE("the chain draws what libllama's own samplers draw") {
     p.penalty_present = pick({0.0F, -0.2F});
     p.xtc_probability = pick({0.0F, 0.0F, 0.5F});
     p.seed = static_cast<uint32_t>(random());
-    lh::SamplerCache cache(512);
+    lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
     const lh::SamplerPtr reference = reference_chain(p);
     for (int step = 0; step < 30; ++step) {
@@ -100,7 +100,7 @@ TEST_CASE("mirostat 1 and 2 draw what libllama's own samplers draw") {
     p.temperature = 0.9F;
     p.mirostat = version;
     p.seed = 99;
-    lh::SamplerCache cache(512);
+    lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
     lh::SamplerPtr reference(
         llama_sampler_chain_init(llama_sampler_chain_default_params()));
@@ -121,7 +121,7 @@ TEST_CASE("mirostat 1 and 2 draw what libllama's own samplers draw") {
 
 TEST_CASE("bias, ignore_eos and penalties move the greedy choice") {
   const auto model = toy::model();
-  lh::SamplerCache cache(512);
+  lh::SamplerCache cache;
   std::vector<float> row(fake::kVocab, 0.0F);
   row[fake::kEos] = 5.0F;
   row[7] = 3.0F;
@@ -172,7 +172,7 @@ TEST_CASE("greedy takes the first of the largest, whatever was changed") {
     p.penalty_present = static_cast<float>(below(3) - 1);
     if (p.repeat_last_n != 0) expected[static_cast<size_t>(seen)] -= p.penalty_present;
 
-    lh::SamplerCache cache(512);
+    lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
     sampler.see(seen);
     CHECK(draw(sampler, row) == argmax(expected));
@@ -193,7 +193,7 @@ TEST_CASE("a penalty window forgets") {
 
 TEST_CASE("logits that are no numbers are an error, a mask without a way out ends") {
   const auto model = toy::model();
-  lh::SamplerCache cache(512);
+  lh::SamplerCache cache;
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     std::vector<float> row(fake::kVocab, bad == -INFINITY ? bad : 0.0F);
     row[5] = bad;
@@ -216,7 +216,7 @@ TEST_CASE("settings out of range are named") {
   const auto message = [&](auto change) -> std::string {
     lh_sampling_params p = toy::greedy();
     change(p);
-    lh::SamplerCache cache(512);
+    lh::SamplerCache cache;
     try {
       lh::Sampler sampler(*model, p, cache);
     } catch (const lh::Error& e) {

@@ -5,6 +5,7 @@ files <- commandArgs(TRUE)
 library(llamaherd)
 
 job <- jsonlite::read_json(files[[1]])
+job$generate$choices <- unlist(job$generate$choices)
 model <- model_load(job$model, lora = job$lora)
 context <- do.call(context_create, c(list(model), job$context))
 prompts <- lapply(job$prompts, \(prompt) {
@@ -25,7 +26,8 @@ if (
 }
 answers <- withCallingHandlers(
   do.call(generate_parallel, c(list(context, prompts), job$generate)),
-  llamaherd_warning_failed = \(cnd) invokeRestart("muffleWarning")
+  llamaherd_warning_failed = \(cnd) invokeRestart("muffleWarning"),
+  llamaherd_warning_incomplete = \(cnd) invokeRestart("muffleWarning")
 )
 
 answers <- list(

@@ -106,6 +106,30 @@ def test_r_draws_the_same_answers_as_python(
     assert out["texts"] == expected.texts
 
 
+@pytest.mark.parametrize("max_tokens", [None, 1])
+def test_r_has_the_same_choices_as_python(
+    smollm2: lh.Model, smollm2_path: Path, tmp_path: Path, max_tokens: int | None
+) -> None:
+    options = {
+        "choices": [
+            "politique",
+            'polit\u00e9 "\U0001f389"\n',
+            "sports",
+            "science fiction",
+        ],
+        "max_tokens": max_tokens,
+    }
+    with lh.Context(
+        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=2, kv_layout="per_sequence"
+    ) as context:
+        expected = lh.generate_parallel(context, HEADLINES, **options)
+    out = rscript.answers(tmp_path, job(smollm2_path, HEADLINES, **options))
+    assert out["texts"] == expected.texts
+    assert out["complete"] == expected.complete
+    if max_tokens is None:
+        assert set(expected.texts) <= set(options["choices"])
+
+
 def test_failures_are_the_same_in_r_and_python(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def windows(context: lh.Context) -> None:
         {"top_k": 2**31 - 1},
         {"mirostat": 1, "mirostat_tau": 1e6},
         {"dry_multiplier": 1.0, "dry_allowed_length": 2**31 - 1},
+        {"dry_multiplier": 1.0, "dry_breakers": list("aeioust ")},
         {"choices": [f"a rather long label number {i}" for i in range(20_000)]},
     ]
     held = 0
