@@ -20,9 +20,10 @@ class Result:
         index: The prompt's place in the call.
         text: The answer, valid UTF-8; None unless `finish_reason` is "stop" or "length".
         partial: What there was of an answer that was not finished; None if nothing was.
-        tokens: All tokens generated, without an end-of-generation token.
-        finish_reason: "stop" (end of generation, or a stop text), "length" (max_tokens),
-            "cancelled" (the call ended first) or "error".
+        tokens: All tokens generated, without an end-of-generation token. Of a choice
+            those that tell it from the others.
+        finish_reason: "stop" (end of generation or of the grammar, or a stop text),
+            "length" (max_tokens), "cancelled" (the call ended first) or "error".
         complete: Whether the answer came to its own end, rather than being cut off. So is
             one with "stop", and no other; under a grammar or choices one that a stop text
             ended only if what is before that is whole. An answer that `max_tokens` cut is

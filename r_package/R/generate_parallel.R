@@ -104,8 +104,8 @@
 #'   plain character vector. Its attributes, each with one element or row per prompt:
 #'
 #'   * `errors`: the reason why a prompt failed; NA if it did not.
-#'   * `finish_reason`: `"stop"` (the model ended the answer, or a stop text), `"length"`
-#'     (`max_tokens`), `"cancelled"` or `"error"`.
+#'   * `finish_reason`: `"stop"` (the model or the grammar ended the answer, or a stop
+#'     text), `"length"` (`max_tokens`), `"cancelled"` or `"error"`.
 #'   * `partial`: what there was of an answer that was not finished; NA for others.
 #'   * `complete`: TRUE for answers that came to their own end, which are those with
 #'     `"stop"`; with `grammar` or `choices` one that a text of `stop` ended only if what is
