@@ -14,12 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
-import llama_cpp  # noqa: E402
-import llamaherd as lh  # noqa: E402
-import numpy as np  # noqa: E402
-import tiny_loras  # noqa: E402
-import tiny_models  # noqa: E402
-from llama_cpp._logger import set_verbose  # noqa: E402
+import llama_cpp
+import llamaherd as lh
+import numpy as np
+import tiny_loras
+import tiny_models
+from llama_cpp._logger import set_verbose
 
 set_verbose(False)
 
