@@ -31,7 +31,8 @@ from llamaherd.errors import (
 )
 from llamaherd.generate import generate, generate_parallel, start_parallel
 from llamaherd.job import Job
-from llamaherd.journal import JournalEntry, journal_read
+from llamaherd.journal import journal_read
+from llamaherd.journal_entry import JournalEntry
 from llamaherd.model import Model, model_metadata
 from llamaherd.optimize import model_optimize, start_optimize
 from llamaherd.optimize_job import OptimizeJob, OptimizeProgress

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 import time
-from array import array
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from llamaherd import journal_file
 from llamaherd.errors import JournalError
+from llamaherd.journal_entry import JournalEntry, entry_of, row_of
 from llamaherd.journal_file import refusals, shown
 from llamaherd.journal_look import SHM, WAL, beside, connect, identity, look
 
@@ -31,12 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from llamaherd.results import FinishReason
-
 VERSION = version("llamaherd")
-# Stands in place of an error with an answer that a stop text ended before its grammar
-# did. All others with "stop" are complete.
-_CUT = "cut off by a stop text"
 
 _RETRY_S = (0.0, 0.05, 0.5)
 
@@ -64,48 +56,6 @@ FROM result LEFT JOIN origin ON origin.id = result.origin
 """
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
 _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
-    """One result that a journal holds.
-
-    Attributes:
-        prompt: As the call was given it; the text of a prompt given as tokens.
-        text: The answer; None for a failure.
-        finish_reason: "stop" or "length"; "error" for a prompt that failed the last time.
-        complete: Whether the answer came to its own end, see `Result`.
-        error: Why it failed; None if it did not.
-        tokens: All tokens generated, without an end-of-generation token.
-        seed: uint32, where its generator started.
-        model: Name of the model's file.
-        model_sha256: SHA-256 of that file, in hexadecimal.
-        settings: JSON object of what else decided the text: max_tokens, stop, the
-            sampling settings that were not the defaults, and those of the context.
-        created: When it was stored; with a time zone, UTC.
-        version: Of llamaherd.
-        key: Made of all that the text depends on, in hexadecimal.
-    """
-
-    prompt: str
-    text: str | None
-    finish_reason: FinishReason
-    complete: bool
-    error: str | None
-    n_prompt_tokens: int
-    tokens: list[int]
-    seed: int
-    model: str
-    model_sha256: str
-    settings: str
-    created: datetime
-    version: str
-    key: str
-
-    @property
-    def n_generated_tokens(self) -> int:
-        """Number of `tokens`."""
-        return len(self.tokens)
 
 
 class Journal:
@@ -165,7 +115,7 @@ class Journal:
         """
         with refusals("journal", self.path):
             row = self._db.execute(_SELECT_DONE, (key,)).fetchone()
-            return None if row is None else _entry(row)
+            return None if row is None else entry_of(row)
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
         """Stores results, all or none. They are on the disk when it returns.
@@ -176,7 +126,7 @@ class Journal:
         """
         if self._files is None:  # it could not be opened again the last time
             self._open()
-        rows = [_row(entry) for entry in entries]
+        rows = [row_of(entry) for entry in entries]
         if rows:
             _store(self._db, rows)
         self._follow_path()
@@ -309,60 +259,4 @@ def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
     with refusals("path", file):
         journal_file.check("path", file)
         rows = look(file, lambda db: db.execute(_SELECT_ALL).fetchall())
-        return [_entry(row) for row in rows]
-
-
-def _row(entry: JournalEntry) -> tuple[Any, ...]:
-    """In the order of _SELECT."""
-    row = (
-        entry.model,
-        bytes.fromhex(entry.model_sha256),
-        entry.settings,
-        entry.version,
-        bytes.fromhex(entry.key),
-        entry.prompt,
-        entry.n_prompt_tokens,
-        entry.seed,
-        entry.text,
-        _little_endian(array("i", entry.tokens)).tobytes(),
-        entry.finish_reason,
-        _CUT if entry.finish_reason == "stop" and not entry.complete else entry.error,
-        entry.created.timestamp(),
-    )
-    return (*row, _digest(row))
-
-
-def _entry(row: tuple[Any, ...]) -> JournalEntry:
-    if _digest(row[:-1]) != row[-1]:
-        raise journal_file.DamagedError(
-            f"what is stored for the prompt {row[5]!r:.60} is not what was written"
-        )
-    tokens = array("i")
-    tokens.frombytes(row[9])
-    return JournalEntry(
-        model=row[0],
-        model_sha256=row[1].hex(),
-        settings=row[2],
-        version=row[3],
-        key=row[4].hex(),
-        prompt=row[5],
-        n_prompt_tokens=row[6],
-        seed=row[7],
-        text=row[8],
-        tokens=_little_endian(tokens).tolist(),
-        finish_reason=row[10],
-        complete=row[10] == "stop" and row[11] is None,
-        error=row[11] if row[10] == "error" else None,
-        created=datetime.fromtimestamp(row[12], timezone.utc),
-    )
-
-
-def _digest(row: tuple[Any, ...]) -> bytes:
-    """SQLite finds a broken page, but not a changed letter in a text."""
-    return blake2b(repr(row).encode(), digest_size=8).digest()
-
-
-def _little_endian(numbers: array[int]) -> array[int]:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+        return [entry_of(row) for row in rows]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine import Finish, Output
 from llamaherd.errors import JournalError
-from llamaherd.journal import VERSION, Journal, JournalEntry
+from llamaherd.journal import VERSION, Journal
+from llamaherd.journal_entry import JournalEntry
 from llamaherd.journal_file import shown
 from llamaherd.journal_key import journal_key, settings_json
 from llamaherd.tokens import detokenize

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd import JournalError, journal_read
-from llamaherd.journal import Journal, JournalEntry
+from llamaherd.journal import Journal
+from llamaherd.journal_entry import JournalEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

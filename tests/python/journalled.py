@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.client import Kept
-    from llamaherd.journal import JournalEntry
+    from llamaherd.journal_entry import JournalEntry
     from llamaherd.results import Results
 
 NUMERICS = {"type_k": "f16"}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.client import Kept, Request
-    from llamaherd.journal import JournalEntry
+    from llamaherd.journal_entry import JournalEntry
     from llamaherd.plan import Plan
     from llamaherd.results import Result
 

@@ -25,7 +25,7 @@ from llamaherd.journal import Journal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.journal import JournalEntry
+    from llamaherd.journal_entry import JournalEntry
 
 
 @pytest.fixture

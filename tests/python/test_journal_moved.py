@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from llamaherd.journal import JournalEntry
+    from llamaherd.journal_entry import JournalEntry
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="a file that is open cannot be removed there"

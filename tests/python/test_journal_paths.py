@@ -17,7 +17,7 @@ from llamaherd import JournalError, journal_file, journal_read
 from llamaherd.journal import Journal
 
 if TYPE_CHECKING:
-    from llamaherd.journal import JournalEntry
+    from llamaherd.journal_entry import JournalEntry
 
 on_posix = pytest.mark.skipif(
     sys.platform == "win32", reason="names and kinds of files that POSIX has"
