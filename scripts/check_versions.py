@@ -46,7 +46,6 @@ def main() -> None:
             sys.exit(f"error: the version of {what} differs:\n{lines}")
         print(f"{what} {texts['pyproject.toml']} in {', '.join(texts)}")
 
-
     copy = ROOT / "r_package" / "DESCRIPTION"
     if copy.read_bytes() != (ROOT / "DESCRIPTION").read_bytes():
         sys.exit("error: DESCRIPTION and r_package/DESCRIPTION differ")

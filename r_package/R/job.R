@@ -123,7 +123,7 @@ draw_bar <- function(state, width = cli::console_width()) {
   }
   n_full <- floor(width * state[["n_done"]] / max(state[["n_total"]], 1L))
   paste0(
-    strrep(cli::symbol$square_small_filled, n_full),
+    strrep(if (cli::is_utf8_output()) "\u25a0" else "=", n_full),
     strrep(" ", width - n_full + 1L)
   )
 }
