@@ -315,7 +315,7 @@ test_that("progress can be shown", {
 
 test_that("the bar leaves room for the counts", {
   state <- list(n_done = 5L, n_total = 10L, rates = strrep("r", 30))
-  expect_identical(nchar(draw_bar(state, 80)), 80L - 5L - 30L - 18L + 1L)
+  expect_identical(nchar(draw_bar(state, 80)), 80L - 4L - 30L - 18L + 1L)
   expect_identical(nchar(draw_bar(state, 200)), 31L)
   expect_identical(draw_bar(state, 50), "")
   expect_match(draw_bar(replace(state, "n_done", 10L), 80), "^[^ ]+ $")
