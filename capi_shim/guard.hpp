@@ -53,7 +53,7 @@ void return_free_memory() noexcept;
 template <class T>
 void free_unless_forked(T* pointer) noexcept {
   if (pointer == nullptr || is_refused_child()) return;
-  std::unique_ptr<T>{pointer};
+  std::unique_ptr<T>(pointer).reset();
   return_free_memory();
 }
 
