@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sqlite3
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
-FORMAT = 1
+FORMAT = 1  # of SCHEMA, to the letter: it is compared with what is in the file
 SCHEMA = f"""
 BEGIN;
 PRAGMA application_id = {APPLICATION_ID};
@@ -257,4 +258,18 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
     (number,) = db.execute("PRAGMA user_version").fetchone()
     # Not quick_check: that one would not see that the index misses an answer.
     (problem,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if problem == "ok" and not _tables() <= _tables_of(db):
+        problem = "its tables are not those that were made"
     return number, problem
+
+
+@functools.cache
+def _tables() -> set[str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        return _tables_of(db)
+
+
+def _tables_of(db: sqlite3.Connection) -> set[str]:
+    """How each was made: SQLite takes a changed letter there for another column."""
+    return {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")}
