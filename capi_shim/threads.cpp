@@ -127,6 +127,7 @@ class Team {
     } catch (const std::exception&) {
       // Those that there are do it.
     }
+    n_ = static_cast<int32_t>(threads_.size()) + 1;
   }
 
   ~Team() {
@@ -138,12 +139,11 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  int32_t n_threads() const { return static_cast<int32_t>(threads_.size()) + 1; }
+  int32_t n_threads() const { return n_; }
 
   void run(void (*body)(void*), void* data) {
     run_ = body;
     data_ = data;
-    n_ = n_threads();
     n_singles_ = 0;
     start_.raise();
     take_part(0);
@@ -180,7 +180,7 @@ class Team {
   Signal passed_;  // one more for each barrier
   alignas(64) std::atomic<int32_t> n_arrived_{0};
   std::atomic<uint32_t> n_singles_{0};
-  int32_t n_ = 1;
+  int32_t n_ = 1;  // set before the first piece of work
   void (*run_)(void*) = nullptr;
   void* data_ = nullptr;
   std::atomic<bool> is_over_{false};
