@@ -15,7 +15,7 @@ test_that("no prompts have no answers", {
     expect_s3_class(answers, "llamaherd_result")
     expect_length(answers, 0)
     expect_identical(attr(answers, "errors"), character())
-    expect_identical(dim(as.data.frame(answers)), c(0L, 8L))
+    expect_identical(dim(as.data.frame(answers)), c(0L, 9L))
     expect_output(print(answers), "0 of 0 prompts")
   }
 })
