@@ -38,7 +38,7 @@ def run(name: str, *, may_fail: bool = False) -> str:
             if line.startswith("ROW "):
                 print(line[4:].strip(), flush=True)
             if line.startswith("round"):
-                time.sleep(3)
+                time.sleep(6)
                 process.send_signal(signal.SIGINT)
     lines.append(f"exit status {process.returncode}\n")
     output = "".join(lines)
