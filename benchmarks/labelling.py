@@ -119,7 +119,7 @@ def table(paths: list[str]) -> list[str]:
 
 def write(page: Path, name: str, lines: list[str]) -> None:
     """Puts lines between a page's marks."""
-    begin, end = f"<!-- figures: {name} -->\n", "<!-- end of figures -->"
+    begin, end = f"<!-- labelling: {name} -->\n", "<!-- end of labelling -->"
     before, rest = page.read_text(encoding="utf-8").split(begin)
     after = rest.split(end, 1)[1]
     text = before + begin + "\n".join(lines) + "\n" + end + after

@@ -174,13 +174,16 @@ def _check_common(model: Model, each: Sequence[SamplingParams]) -> None:
     Raises:
         ValueError: A setting that all of them have cannot be used with this model.
     """
+    if not each:
+        return
     different = {id(own): own for own in each}.values()
     common = {
         name: getattr(each[0], name)
         for name in ("grammar", "choices", "logit_bias")
         if all(getattr(own, name) == getattr(each[0], name) for own in different)
     }
-    check_sampling(model.handle, SamplingParams(**common))
+    with model.using() as handle:
+        check_sampling(handle, SamplingParams(**common))
 
 
 def _base_seed(seed: object) -> int:
