@@ -46,10 +46,9 @@ Choices::Choices(std::vector<std::string> texts) : texts_(std::move(texts)) {
 }
 
 Choices::Ways::const_iterator Choices::first(const std::string& answer) const {
-  return std::lower_bound(ways_.begin(), ways_.end(), answer,
-                          [](const auto& way, const std::string& text) {
-                            return way.first < text;
-                          });
+  return std::lower_bound(
+      ways_.begin(), ways_.end(), answer,
+      [](const auto& way, const std::string& text) { return way.first < text; });
 }
 
 bool Choices::starts(Ways::const_iterator way, const std::string& answer) const {

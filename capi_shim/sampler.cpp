@@ -125,7 +125,7 @@ std::shared_ptr<const SamplerCache::Bias> SamplerCache::bias(
 }
 
 std::shared_ptr<const DryBreakers> SamplerCache::breakers(const lh_model& model,
-                                                         const lh_sampling_params& p) {
+                                                          const lh_sampling_params& p) {
   std::vector<std::string> texts;
   texts.reserve(static_cast<size_t>(p.n_dry_breakers));
   for (int32_t i = 0; i < p.n_dry_breakers; ++i) {
