@@ -54,7 +54,7 @@ void require_memory(size_t bytes) {
 
 void throw_assertions() { ggml_set_abort_callback(on_assertion); }
 
-Guarded::Guarded() noexcept : outer_(nullptr) {
+Guarded::Guarded() noexcept {
   // Has libstdc++ get its room for exceptions of this thread while there is memory.
   static_cast<void>(std::uncaught_exceptions());
   const Key& key = guarded_key();
@@ -71,7 +71,7 @@ Guarded::~Guarded() {
 
 void require_memory(size_t) {}
 void throw_assertions() {}
-Guarded::Guarded() noexcept : outer_(nullptr) {}
+Guarded::Guarded() noexcept = default;
 Guarded::~Guarded() = default;
 
 #endif

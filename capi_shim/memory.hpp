@@ -30,7 +30,7 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
 
  private:
-  void* outer_;
+  void* outer_ = nullptr;
 };
 
 }  // namespace lh

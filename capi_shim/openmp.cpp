@@ -89,6 +89,9 @@ struct Search {
   Library found;
 };
 
+// Addresses in a library's tables are numbers.
+// NOLINTBEGIN(performance-no-int-to-ptr)
+
 uintptr_t page_size() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
 
 uintptr_t page_of(uintptr_t address) { return address & ~(page_size() - 1); }
@@ -185,6 +188,8 @@ bool write(const Library& library, const Slot& slot) {
   if (is_sealed) mprotect(page, page_size(), PROT_READ);
   return true;
 }
+
+// NOLINTEND(performance-no-int-to-ptr)
 
 bool redirect() {
   const auto inside =

@@ -124,7 +124,7 @@ class Team {
       for (int32_t i = 1; i < n_threads; ++i) {
         threads_.emplace_back([this, i] { work(i); });
       }
-    } catch (const std::exception&) {
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
       // Those that there are do it.
     }
     n_ = static_cast<int32_t>(threads_.size()) + 1;
@@ -193,7 +193,9 @@ struct Idle {
   std::vector<std::unique_ptr<Team>> teams;
 };
 
-// Never freed: at the exit of a process others may still compute.
+// Never freed: at the exit of a process others may still compute. Without memory for it
+// the library cannot be loaded.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 Idle* idle = new Idle;
 
 // A forked child has none of the threads, and perhaps the lock.
@@ -236,7 +238,7 @@ void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
   std::unique_ptr<Team> team;
   try {
     if (n_threads > 1 && own_place() == nullptr) team = take_team(n_threads);
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
     // No memory is left for a team: alone.
   }
   if (team == nullptr) {
@@ -246,7 +248,7 @@ void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
   team->run(run, data);
   try {
     give_back(std::move(team), n_threads);
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
     // Then it ends.
   }
 }

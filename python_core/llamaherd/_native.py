@@ -71,32 +71,23 @@ def _exception(status: int, message: str) -> LlamaHerdError | ValueError:
     return NativeError(message, status)
 
 
-# What to call when an object is gone.
-_frees: dict[ref[object], Callable[[], object]] = {}
+# What goes with an object.
+_held: dict[ref[object], tuple[object, ...]] = {}
 
 
-def free_with(owner: object, free: Callable[[], object]) -> None:
-    """Has `free` called when `owner` is gone, and what `free` holds go after that.
+def free_with(owner: object, *held: object) -> None:
+    """Holds objects until `owner` is gone. The last of them goes first, as tuples do it.
 
-    For what points to another native object. `ffi.gc` does not do: in a cycle of garbage
-    Python calls the destructors in any order.
+    For what points to another native object. `ffi.gc` alone does not do: in a cycle of
+    garbage Python calls the destructors in any order. Nothing here is written in Python,
+    so that Ctrl-C cannot come between.
     """
-    _frees[ref(owner, _free_now)] = free
+    _held[ref(owner, _held.pop)] = held
 
 
 def free_early(owner: object) -> None:
     """Does now what `free_with` has put off, while `owner` is there still."""
-    free = _frees.pop(ref(owner), None)
-    if free is not None:
-        free()
-
-
-def _free_now(
-    gone: ref[object], frees: dict[ref[object], Callable[[], object]] = _frees
-) -> None:
-    free = frees.pop(gone, None)
-    if free is not None:  # not done early
-        free()
+    _held.pop(ref(owner), None)
 
 
 # ---- library --------------------------------------------------------------------------

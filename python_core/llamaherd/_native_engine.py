@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -91,7 +90,7 @@ class NativeEngine:
         check(lib.lh_engine_new(model, native, out, self._error), self._error)
         self._engine = out[0]
         self._lock = RLock()  # of `abort` and `close`, which come from any thread
-        free_with(self, partial(_free_engine, model, out[0]))
+        free_with(self, model, ffi.gc(out[0], lib.lh_engine_free))
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
         self._info = ffi.new("lh_engine_info *")
         self._client = ffi.new("lh_client_info *")
@@ -246,11 +245,6 @@ def check_sampling(model: CData, params: SamplingParams) -> None:
     native, _kept = _native_sampling(params)
     error = ffi.new("lh_error *")
     check(lib.lh_sampling_check(model, native, error), error)
-
-
-def _free_engine(_model: CData, engine: CData) -> None:
-    """Holding the model here keeps it from being freed first."""
-    lib.lh_engine_free(engine)
 
 
 _STATUS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING
 
 from llamaherd._native import check, ffi, free_with, lib
@@ -74,7 +73,7 @@ class Comparison:
         status = lib.lh_comparison_new(base, other, n_threads, out, self._error)
         check(status, self._error)
         self._comparison = out[0]
-        free_with(self, partial(_free_comparison, (base, other), out[0]))
+        free_with(self, base, other, ffi.gc(out[0], lib.lh_comparison_free))
 
     def add(self, tokens: array[int]) -> None:
         """Has both models read a chunk and compares what they predict in its second half.
@@ -102,8 +101,3 @@ class Comparison:
         out = ffi.new("lh_comparison_result *")
         check(lib.lh_comparison_get(self._comparison, out, self._error), self._error)
         return Closeness(*(getattr(out, field.name) for field in fields(Closeness)))
-
-
-def _free_comparison(_models: tuple[CData, CData], comparison: CData) -> None:
-    """Holding the models here keeps them from being freed first."""
-    lib.lh_comparison_free(comparison)

@@ -62,6 +62,7 @@ def entry(i: int) -> JournalEntry:
     return JournalEntry(
         prompt=f"prompt {i}",
         text=f"answer {i} " * 40,
+        complete=True,
         finish_reason="stop",
         error=None,
         n_prompt_tokens=2,

@@ -322,18 +322,6 @@ SAMPLER(llama_sampler_init_dist, (uint32_t seed), (seed))
 SAMPLER(llama_sampler_init_top_k, (int32_t k), (k))
 SAMPLER(llama_sampler_init_top_p, (float p, size_t keep), (p, keep))
 SAMPLER(llama_sampler_init_min_p, (float p, size_t keep), (p, keep))
-SAMPLER(llama_sampler_init_dry,
-        (const llama_vocab* vocab, float multiplier, float base, int32_t allowed,
-         int32_t last_n, const char** breakers, size_t n_breakers),
-        (vocab, multiplier, base, allowed, last_n, breakers, n_breakers))
-
-FAULT_API llama_sampler* llama_sampler_clone(const llama_sampler* sampler) {
-  if (strikes("llama_sampler_clone")) {
-    throw_armed();
-    return nullptr;
-  }
-  return LLAMA(llama_sampler_clone)(sampler);
-}
 
 FAULT_API void llama_sampler_apply(llama_sampler* sampler,
                                    llama_token_data_array* candidates) {

@@ -174,8 +174,6 @@ def _other_kinds() -> list[Kind]:
     rows: list[tuple[str, str, Action, dict[str, Any]]] = [
         ("a sampler cannot be made (NULL)", "llama_sampler_init", null, {"fails": 1}),
         ("making a sampler throws", "llama_sampler_init", throw, {"fails": 1}),
-        ("a sampler cannot be cloned (NULL)", "llama_sampler_clone", null, {"fails": 1}),
-        ("cloning a sampler throws", "llama_sampler_clone", throw, {"fails": 1}),
         ("a sampler throws at work", "llama_sampler_apply", throw, {"fails": 1}),
         ("llama_tokenize throws", "llama_tokenize", throw, {"fails": 1}),
         ("llama_tokenize fails", "llama_tokenize", null, {"fails": 1, "value": -(2**31)}),

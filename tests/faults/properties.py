@@ -41,7 +41,6 @@ STEMS = ["", "Question ", DOCUMENT, DOCUMENT + "A second part, which fewer share
 TOO_LONG = "long " * 120  # more tokens than the models were trained for
 GRAMMAR = 'root ::= [a-z]{2,4} " " root | [A-Z]'
 RARE = {  # a call has few of them
-    "llama_sampler_clone",
     "llama_memory_seq_cp",
     "llama_state_seq_get_data",
     "llama_state_seq_set_data",

@@ -355,11 +355,11 @@ from llamaherd import _native
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 borrow = _native.model_borrow
 closer = threading.Thread(target=llama.close)
-def slowly(address):
+def slowly(address, *adapters):
     closer.start()
     closer.join(0.3)
     print("freed" if llama._model.model is None else "waits")
-    return borrow(address)
+    return borrow(address, *adapters)
 _native.model_borrow = slowly
 try:
     lh.generate(llama, "a", **SHORT)
@@ -369,7 +369,7 @@ closer.join()
 freed = llama_cpp.llama_model_free
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 def free(model):
-    _native.model_borrow = lambda address: print("borrowed what is being freed")
+    _native.model_borrow = lambda *_: print("borrowed what is being freed")
     try:
         lh.generate(llama, "a", **SHORT)
     except lh.ModelClosedError:
