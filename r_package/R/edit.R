@@ -2,9 +2,9 @@
 #'
 #' R's functions that edit texts copy the attributes of what they edit. What they make of a
 #' `llamaherd_result` would still have the class, the hashes and the finish reasons of other
-#' texts. So this package has copies of them that give a plain character vector, with its
-#' names, for a `llamaherd_result`; for anything else they are R's own. Writing into a result,
-#' such as `answers[2] <- "no"`, makes it plain, too.
+#' texts. So this package has functions of the same names that give a plain character vector,
+#' with its names, for a `llamaherd_result`; for anything else they call R's own, with the
+#' same arguments. Writing into a result, such as `answers[2] <- "no"`, makes it plain, too.
 #'
 #' @name edit
 #' @aliases casefold chartr gsub iconv strtrim sub substr substring tolower toupper trimws
@@ -18,36 +18,38 @@
 #' }
 NULL
 
-edits <- c(
-  "casefold",
-  "chartr",
-  "gsub",
-  "iconv",
-  "strtrim",
-  "sub",
-  "substr",
-  "substring",
-  "tolower",
-  "toupper",
-  "trimws"
-)
-
-# None of them is generic, but all begin with "if (!is.character(x)) x <- as.character(x)",
-# for the sake of factors. A copy whose environment says that a result is not character
-# takes that way. library() reports no conflict for copies. They are made when the package
-# is loaded, so that they are those of the R that runs.
-use_edits <- function(namespace) {
-  scope <- new.env(parent = namespace)
-  scope$is.character <- function(x) {
-    base::is.character(x) && !inherits(x, "llamaherd_result")
-  }
-  scope$as.character <- function(x, ...) {
-    if (inherits(x, "llamaherd_result")) plain(x) else base::as.character(x, ...)
-  }
-  for (name in edits) {
-    copy <- get(name, baseenv())
-    environment(copy) <- scope
-    assign(name, copy, scope)
-    assign(name, copy, namespace)
-  }
+# With a mark of this name library() does not report what masks R's own functions: these do
+# the same, but for results.
+.onAttach <- function(libname, pkgname) {
+  assign(".conflicts.OK", TRUE, envir = as.environment(paste0("package:", pkgname)))
 }
+
+unanswered <- function(x) if (inherits(x, "llamaherd_result")) plain(x) else x
+
+casefold <- function(x, upper = FALSE) base::casefold(unanswered(x), upper)
+
+chartr <- function(old, new, x) base::chartr(old, new, unanswered(x))
+
+gsub <- function(pattern, replacement, x, ...) {
+  base::gsub(pattern, replacement, unanswered(x), ...)
+}
+
+iconv <- function(x, ...) base::iconv(unanswered(x), ...)
+
+strtrim <- function(x, width) base::strtrim(unanswered(x), width)
+
+sub <- function(pattern, replacement, x, ...) {
+  base::sub(pattern, replacement, unanswered(x), ...)
+}
+
+substr <- function(x, start, stop) base::substr(unanswered(x), start, stop)
+
+substring <- function(text, first, last = 1000000L) {
+  base::substring(unanswered(text), first, last)
+}
+
+tolower <- function(x) base::tolower(unanswered(x))
+
+toupper <- function(x) base::toupper(unanswered(x))
+
+trimws <- function(x, ...) base::trimws(unanswered(x), ...)

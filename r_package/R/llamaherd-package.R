@@ -50,7 +50,3 @@
 
 # State of the session: `the$module` is the Python module, once it is loaded.
 the <- new.env(parent = emptyenv())
-
-.onLoad <- function(libname, pkgname) {
-  use_edits(topenv())
-}
