@@ -22,7 +22,8 @@ _REPORT_S = 0.1
 class Interrupts:
     """Holds Ctrl-C back: `with Interrupts() as interrupts: ...`.
 
-    In other threads than the main one, where it cannot arrive, this does nothing.
+    In other threads than the main one, where it cannot arrive, and in a process of R's
+    this does nothing.
     """
 
     def __init__(self) -> None:
@@ -32,8 +33,8 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:  # noqa: PYI034 - typing.Self is of Python 3.11
         handler = signal.getsignal(signal.SIGINT)
-        # A host program may have a handler that Python knows nothing of.
-        if current_thread() is main_thread() and callable(handler):
+        is_here = current_thread() is main_thread()
+        if is_here and callable(handler) and not _is_of_r(handler):
             self._handler = handler
             signal.signal(signal.SIGINT, self._note)
         return self
@@ -71,6 +72,14 @@ class Interrupts:
         else:
             self._is_held = True
             self._handler(number, frame)
+
+
+def _is_of_r(handler: object) -> bool:
+    """Whether R runs Python: its handler only asks what R's own one has noted.
+
+    `signal.signal` would take R's away, and Python cannot put it back.
+    """
+    return getattr(handler, "__module__", None) == "rpytools.signals"
 
 
 class Waitable(Protocol):

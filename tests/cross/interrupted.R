@@ -40,7 +40,11 @@ cut <- table$finish_reason == "cancelled"
 begun <- table$n_generated_tokens > 0
 cat(sprintf(
   "unfinished: %s\n",
-  if (identical(which(!is.na(table$partial)), which(cut & begun))) "shown" else "lost"
+  if (identical(which(!is.na(table$partial)), which(cut & begun))) {
+    "shown"
+  } else {
+    "lost"
+  }
 ))
 cat(sprintf("next call: %s\n", if (same) "same" else "different"))
 

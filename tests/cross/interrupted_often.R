@@ -15,7 +15,11 @@ for (round in seq_len(as.integer(commandArgs(TRUE)[[2]]))) {
       "whole"
     },
     llamaherd_interrupt = \(cnd) {
-      if ("cancelled" %in% attr(cnd$results, "finish_reason")) "cut" else "whole"
+      if ("cancelled" %in% attr(cnd$results, "finish_reason")) {
+        "cut"
+      } else {
+        "whole"
+      }
     },
     interrupt = \(cnd) "thrown away" # before it ran
   )

@@ -7,7 +7,13 @@ context <- context_create(model, n_ctx = "auto", n_threads = 2L, n_seq_max = 8)
 prompts <- paste("Prompt number", 1:64)
 answer <- function(...) {
   tryCatch(
-    generate_parallel(context, prompts, max_tokens = 16, ignore_eos = TRUE, ...),
+    generate_parallel(
+      context,
+      prompts,
+      max_tokens = 16,
+      ignore_eos = TRUE,
+      ...
+    ),
     llamaherd_interrupt = \(cnd) cnd$results
   )
 }

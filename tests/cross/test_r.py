@@ -70,6 +70,30 @@ def test_ctrl_c_goes_on_with_what_is_done(smollm2_path: Path) -> None:
     assert elapsed < 3, output
 
 
+def test_ctrl_c_reaches_r_when_it_calls_python_itself(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    # Python's signal.signal would take R's handler away.
+    process = subprocess.Popen(
+        rscript.command("python_in_r.R", tiny_path("llama")),
+        env=rscript.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    lines = []
+    with process:
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if line == "ready\n":
+                    time.sleep(1)
+                    process.send_signal(signal.SIGINT)
+        finally:
+            process.kill()
+    assert [line.strip() for line in lines] == ["ready", "interrupted", "3 answers"]
+
+
 @pytest.mark.model
 def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) -> None:
     command = rscript.command("journal.R", smollm2_path, tmp_path / "run.sqlite")
