@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import llamaherd as lh
 from llamaherd import SamplingParams
+from rows import tell
 
 NEVER = float("-inf")
 REPEATED = "a b c d e f a b c d e f a b c d e f a b c"
@@ -33,11 +33,6 @@ LISTS: list[list[str]] = [
     ["the only one"],
 ]
 NOT_GRAMMARS = ["positive", "yes | no", "yes, no", "'a'", "{}", "root ::= (", "a ::= b"]
-
-
-def tell(item: int, what: str, tries: int, held: int, note: str = "") -> None:
-    row = {"item": item, "what": what, "tries": tries, "held": held, "note": note}
-    print(json.dumps(row), flush=True)
 
 
 def peak_kib() -> int:

@@ -28,6 +28,7 @@ import disk
 import faults
 import llamaherd as lh
 from llamaherd.journal import Journal
+from rows import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,18 +38,7 @@ PROMPTS = [f"Word {i}" for i in range(150)]
 
 
 def row(what: str, held: list[bool], note: str = "") -> None:
-    print(
-        json.dumps(
-            {
-                "item": 1,
-                "what": what,
-                "tries": len(held),
-                "held": sum(held),
-                "note": note,
-            }
-        ),
-        flush=True,
-    )
+    tell(1, what, len(held), sum(held), note)
 
 
 def generate(context: lh.Context, journal: Path) -> tuple[lh.Results, list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
 import signal
@@ -15,16 +14,12 @@ from collections import Counter
 from pathlib import Path
 
 import psutil
+from rows import tell
 
 MODEL = os.environ["LLAMAHERD_TEST_SMOLLM2"]
 N_CONTEXTS = 600
 N_LLAMAS = 40
 N_INTERRUPTS = 160
-
-
-def tell(item: int, what: str, tries: int, held: int, note: str) -> None:
-    row = {"item": item, "what": what, "tries": tries, "held": held, "note": note}
-    print(json.dumps(row), flush=True)
 
 
 def contexts() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import random
 import subprocess
@@ -20,6 +19,7 @@ import numpy as np
 import tiny_loras
 import tiny_models
 from llama_cpp._logger import set_verbose
+from rows import tell
 
 set_verbose(False)
 
@@ -37,8 +37,7 @@ TINY = {
 
 
 def row(what: str, held: list[bool], note: str = "") -> None:
-    line = {"item": 2, "what": what, "tries": len(held), "held": sum(held)}
-    print(json.dumps(line | {"note": note}), flush=True)
+    tell(2, what, len(held), sum(held), note)
 
 
 def own_answers(llama: llama_cpp.Llama) -> list[str]:

@@ -7,10 +7,11 @@ space. It must end by itself: with the answers, or with an exception that it can
 from __future__ import annotations
 
 import collections
-import json
 import os
 import subprocess
 import sys
+
+from rows import tell
 
 N_TRIES = 100
 MOST_BYTES = 600 << 20
@@ -56,14 +57,13 @@ def main() -> None:
     model = os.environ["LLAMAHERD_TEST_SMOLLM2"]
     steps = [i * MOST_BYTES // (N_TRIES - 1) for i in range(N_TRIES)]
     counts = collections.Counter(outcome(model, step) for step in steps)
-    row = {
-        "item": 6,
-        "what": "the address space limited to 0 to 600 MiB more than before the model",
-        "tries": N_TRIES,
-        "held": counts["answers"] + counts["error"],
-        "note": ", ".join(f"{n} {how}" for how, n in sorted(counts.items())),
-    }
-    print(json.dumps(row), flush=True)
+    tell(
+        6,
+        "the address space limited to 0 to 600 MiB more than before the model",
+        N_TRIES,
+        counts["answers"] + counts["error"],
+        ", ".join(f"{n} {how}" for how, n in sorted(counts.items())),
+    )
 
 
 if __name__ == "__main__":

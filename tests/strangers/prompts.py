@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import time
 
 import llamaherd as lh
 from llamaherd.requests import make_requests
+from rows import tell
 
 MODELS = ("LLAMAHERD_TEST_SMOLLM2", "LLAMAHERD_TEST_GEMMA3")
 NOT_PROMPTS = [{"a", "b"}, frozenset("ab"), io.StringIO("a\nb"), {"a": 1}, "a", b"a", 3]
@@ -16,11 +16,6 @@ NOT_A_PROMPT = [{1, 2}, {1: 2}, io.StringIO("a"), 1.5, None, b"a"]
 UNITS = [" ", "\n", "\t", " \n", "a", "ab ", "7", "!", "é", "漢", "😀", "\u00a0"]
 N_CHARS = 130_000
 MOST_S = 10.0
-
-
-def tell(item: int, what: str, tries: int, held: int, note: str) -> None:
-    row = {"item": item, "what": what, "tries": tries, "held": held, "note": note}
-    print(json.dumps(row), flush=True)
 
 
 def refused(context: lh.Context, prompts: object) -> bool:

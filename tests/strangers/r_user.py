@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -10,6 +9,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from rows import tell
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 R = Path(__file__).parent / "r_user"
@@ -47,21 +48,14 @@ def run(name: str, *, may_fail: bool = False) -> str:
     return output
 
 
-def tell(item: int, what: str, held: list[bool], note: str) -> None:
-    row = {
-        "item": item,
-        "what": what,
-        "tries": len(held),
-        "held": sum(held),
-        "note": note,
-    }
-    print(json.dumps(row), flush=True)
+def row(item: int, what: str, held: list[bool], note: str) -> None:
+    tell(item, what, len(held), sum(held), note)
 
 
 def loop() -> None:
     output = run("loop", may_fail=True)
     said = re.search(r"Interrupted: .*", output)
-    tell(
+    row(
         16,
         "one Ctrl-C ends a loop and its script, with an exit status and a word",
         [
@@ -84,7 +78,7 @@ def progress() -> None:
         lh.generate_parallel(context, prompts, max_tokens=1, progress=seen.append)
     counts = [each.n_prompt_tokens for each in seen]
     last = seen[-1]
-    tell(
+    row(
         17,
         "progress counts the prompt tokens of a labelling call, up to all of them",
         [
