@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import llamaherd as lh
 from llamaherd import _native
 from llamaherd.chat import chat_prompts
-from llamaherd.generate import prepare_job
 from llamaherd.optimize_report import FileRow
 from llamaherd.progress import rates
 
@@ -277,22 +276,16 @@ def generate_start(
             )
             for i in range(len(prompts))
         ]
-    # Not start_parallel(), which sets a handler of Ctrl-C for a moment: reticulate's
-    # also tells R, and could not be set again from here. R holds Ctrl-C back by itself.
-    prepared = prepare_job(
+    job = lh.start_parallel(
         context,
         [NO_TEXT if prompt is None else prompt for prompt in prompts],
         params=params,
         parse_special=parse_special,
         on_error=options["on_error"],
         journal=options.get("journal"),
-        max_tokens=call.get("max_tokens", 100),
-        seed=call.get("seed", 1234),
-        stop=None,
-        chat=False,
-        system=None,
+        **call,
     )
-    return {"job": lh.Job(*prepared)}
+    return {"job": job}
 
 
 @_boundary

@@ -133,7 +133,7 @@ def generate_parallel(
             ignore_eos=ignore_eos,
             choices=choices,
         )
-        return prepare_job(
+        return _prepare(
             ctx,
             prompts,
             params=_one_or_other(single, params),
@@ -170,7 +170,7 @@ def start_parallel(
     """
     with Interrupts() as interrupts:
         with interrupts.let_through():
-            prepared = prepare_job(
+            prepared = _prepare(
                 ctx,
                 prompts,
                 params=params,
@@ -192,7 +192,7 @@ def start_parallel(
     return job
 
 
-def prepare_job(
+def _prepare(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
