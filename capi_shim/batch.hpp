@@ -11,11 +11,6 @@ namespace lh {
 // rounds differently (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
 constexpr int32_t kUniformRows = 8;
 
-template <class Integer>
-constexpr Integer round_up(Integer n, Integer to) {
-  return (n + to - 1) / to * to;
-}
-
 class Batch {
  public:
   explicit Batch(int32_t capacity);

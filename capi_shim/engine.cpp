@@ -9,6 +9,7 @@
 #include "guard.hpp"
 #include "log.hpp"
 #include "openmp.hpp"
+#include "round_up.hpp"
 #include "threads.hpp"
 
 using lh::Client;

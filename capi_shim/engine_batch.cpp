@@ -5,6 +5,7 @@
 #include "engine.hpp"
 #include "levels.hpp"
 #include "lookup.hpp"
+#include "round_up.hpp"
 
 using lh::Client;
 

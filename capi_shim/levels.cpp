@@ -1,7 +1,7 @@
 #include "levels.hpp"
 
 #include "amx.hpp"
-#include "batch.hpp"
+#include "round_up.hpp"
 
 namespace lh {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "batch.hpp"
+#include "round_up.hpp"
 
 namespace lh {
 namespace {

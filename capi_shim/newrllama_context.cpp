@@ -7,6 +7,7 @@
 
 #include "guard.hpp"
 #include "log.hpp"
+#include "round_up.hpp"
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "engine.hpp"
 #include "fake_llama.hpp"
 #include "model.hpp"
+#include "round_up.hpp"
 
 namespace toy {
 

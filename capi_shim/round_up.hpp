@@ -1,0 +1,11 @@
+#pragma once
+
+namespace lh {
+
+// The lowest multiple of `to` that is not less than n.
+template <class Integer>
+constexpr Integer round_up(Integer n, Integer to) {
+  return (n + to - 1) / to * to;
+}
+
+}  // namespace lh
