@@ -152,7 +152,7 @@ def test_failures_are_the_same_in_r_and_python(
 
 @pytest.fixture(scope="module")
 def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/capi/answers.c, compiled as a user of the installed C library would do."""
+    """tests/capi/abi/answers.c, compiled as a user of the installed C library would do."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.fail("a C compiler is missing: run `make setup`")
@@ -161,7 +161,7 @@ def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [
             *(compiler, "-std=c99", "-I", installed / "include"),
-            *(rscript.ROOT / "tests" / "capi" / "answers.c", "-o", program),
+            *(rscript.ROOT / "tests" / "capi" / "abi" / "answers.c", "-o", program),
             *(installed / "libllamaherd.so", f"-Wl,-rpath,{installed}"),
         ],
         check=True,
