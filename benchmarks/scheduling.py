@@ -10,15 +10,15 @@ from array import array
 from typing import TYPE_CHECKING
 
 from llamaherd import SamplingParams
-from llamaherd.call import Call
-from llamaherd.client import Request
-from llamaherd.engine import Counts, Engine, Finish, Output, RunOutcome, Status
-from llamaherd.plan import AUTO_SLOTS, MAX_HOLD, Plan
+from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, Plan
+from llamaherd.run.call import Call
+from llamaherd.schedule.client import Request
+from llamaherd.schedule.engine import Counts, Engine, Finish, Output, RunOutcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.results import Results
+    from llamaherd.core.results import Results
 
 _N_TOKENS = 500
 

@@ -9,9 +9,8 @@ print(out.texts, out.stats)
 
 from importlib.metadata import version as _version
 
-from llamaherd.chat import apply_chat_template
-from llamaherd.context import Context
-from llamaherd.errors import (
+from llamaherd.api.generate import generate, generate_parallel, start_parallel
+from llamaherd.core.errors import (
     AbiMismatchError,
     ChatTemplateError,
     ContextClosedError,
@@ -29,19 +28,20 @@ from llamaherd.errors import (
     QuantizeError,
     SamplerError,
 )
-from llamaherd.generate import generate, generate_parallel, start_parallel
-from llamaherd.job import Job
-from llamaherd.journal import journal_read
-from llamaherd.journal_entry import JournalEntry
-from llamaherd.model import Model, model_metadata
-from llamaherd.optimize import model_optimize, start_optimize
-from llamaherd.optimize_job import OptimizeJob, OptimizeProgress
-from llamaherd.optimize_report import OptimizeReport
-from llamaherd.plan import Plan
-from llamaherd.results import Result, Results
-from llamaherd.sampling import SamplingParams
-from llamaherd.stats import Progress, Stats
-from llamaherd.tokens import detokenize, tokenize
+from llamaherd.core.results import Result, Results
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.stats import Progress, Stats
+from llamaherd.journal.entry import JournalEntry
+from llamaherd.journal.journal import journal_read
+from llamaherd.memory.plan import Plan
+from llamaherd.model.chat import apply_chat_template
+from llamaherd.model.model import Model, model_metadata
+from llamaherd.model.tokens import detokenize, tokenize
+from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
+from llamaherd.optimize.optimize import model_optimize, start_optimize
+from llamaherd.optimize.report import OptimizeReport
+from llamaherd.run.context import Context
+from llamaherd.run.job import Job
 
 __all__ = [
     "AbiMismatchError",

@@ -16,10 +16,10 @@ import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
-from llamaherd import _native
-from llamaherd.chat import chat_prompts
-from llamaherd.optimize_report import FileRow
-from llamaherd.progress import rates
+from llamaherd.api.progress import rates
+from llamaherd.model.chat import chat_prompts
+from llamaherd.native import shim
+from llamaherd.optimize.report import FileRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ def _known_type(error: Exception) -> str:
     """The most special class that R knows: the library's, ValueError, TypeError."""
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
-            if cls.__module__ in {"llamaherd.errors", "builtins"}:
+            if cls.__module__ in {"llamaherd.core.errors", "builtins"}:
                 return cls.__name__
     return type(error).__name__
 
@@ -79,13 +79,13 @@ def _clean_or_none(text: str | None) -> str | None:
 @_boundary
 def backend_init() -> None:
     """Starts libllama's backends."""
-    _native.backend_init()
+    shim.backend_init()
 
 
 @_boundary
 def backend_free() -> None:
     """Frees what libllama keeps for all models."""
-    _native.backend_free()
+    shim.backend_free()
 
 
 @_boundary

@@ -13,8 +13,8 @@ import llamaherd as lh
 import pytest
 import rscript
 from llamaherd import _r
-from llamaherd.journal import Journal
-from llamaherd.optimize_report import FileRow
+from llamaherd.journal.journal import Journal
+from llamaherd.optimize.report import FileRow
 
 if TYPE_CHECKING:
     from pathlib import Path

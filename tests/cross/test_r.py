@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import rscript
-from llamaherd.journal import Journal
+from llamaherd.journal.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

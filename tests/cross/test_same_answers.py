@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
-import llamaherd._shim
 import pytest
 import rscript
 import tiny_loras
@@ -156,7 +155,7 @@ def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.fail("a C compiler is missing: run `make setup`")
-    installed = Path(llamaherd._shim.__file__).parent
+    installed = Path(lh.__file__).parent
     program = tmp_path_factory.mktemp("c") / "answers"
     subprocess.run(
         [

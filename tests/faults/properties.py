@@ -28,7 +28,7 @@ from faults import FOREVER, Action, Fault, Faults
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from kinds import HERDS, KINDS, Herd, Kind
-from llamaherd import _native_engine
+from llamaherd.native import engine as native_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,7 +184,7 @@ class World:
         if engine is None:
             return
         ends = [
-            _native_engine.lib.lh_engine_seq_pos_max(engine._engine, i)
+            native_engine.lib.lh_engine_seq_pos_max(engine._engine, i)
             for i in range(context.plan.n_sequences)
         ]
         lengths = sorted(prefix.n_tokens for prefix in kept)

@@ -7,13 +7,20 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from llamaherd.engine import NO_KV_SLOT, Counts, Finish, Output, RunOutcome, Status
-from llamaherd.errors import NoSpaceError
+from llamaherd.core.errors import NoSpaceError
+from llamaherd.schedule.engine import (
+    NO_KV_SLOT,
+    Counts,
+    Finish,
+    Output,
+    RunOutcome,
+    Status,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.client import Request
+    from llamaherd.schedule.client import Request
 
 N_VOCAB = 1000
 BAD_GRAMMAR = "no grammar"
@@ -62,7 +69,7 @@ class _Slot:
 
 
 class FakeEngine:
-    """Implements `llamaherd.engine.Engine`; raises AssertionError when misused."""
+    """An `Engine` without a model; raises AssertionError when misused."""
 
     def __init__(
         self, n_cells: int, n_sequences: int, *, n_batch: int = 64, pooled: bool = True

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from fake_engine import FakeEngine, text_of
 from llamaherd import SamplingParams, journal_read
-from llamaherd.call import Call
-from llamaherd.client import Request
-from llamaherd.journal import Journal
-from llamaherd.model_file import ModelFile
-from llamaherd.plan import Plan
-from llamaherd.recorder import RecordedCall
-from llamaherd.turns import Turns
+from llamaherd.journal.journal import Journal
+from llamaherd.journal.recording import RecordedCall
+from llamaherd.memory.plan import Plan
+from llamaherd.model.file import ModelFile
+from llamaherd.run.call import Call
+from llamaherd.run.turns import Turns
+from llamaherd.schedule.client import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from llamaherd.client import Kept
-    from llamaherd.journal_entry import JournalEntry
-    from llamaherd.results import Results
+    from llamaherd.core.results import Results
+    from llamaherd.journal.entry import JournalEntry
+    from llamaherd.schedule.client import Kept
 
 NUMERICS = {"type_k": "f16"}
 SIZES = Plan(

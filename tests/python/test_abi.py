@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from llamaherd import AbiMismatchError, _abi, _build_info, _native
+from llamaherd import AbiMismatchError
+from llamaherd.native import _build_info, abi, shim
 
 VERSION = _build_info.LLAMA_CPP_PYTHON_VERSION
 HASHES = _build_info.HEADER_SHA256
@@ -18,40 +19,40 @@ def test_the_installation_fits() -> None:
         "include/ggml-alloc.h",
         "include/ggml-backend.h",
     }
-    _abi.check_installation(VERSION, HASHES)
+    abi.check_installation(VERSION, HASHES)
 
 
 def test_another_version_is_refused() -> None:
     with pytest.raises(AbiMismatchError, match=rf"0\.0\.1.*{VERSION} is installed"):
-        _abi.check_installation("0.0.1", HASHES)
+        abi.check_installation("0.0.1", HASHES)
 
 
 def test_another_header_is_refused() -> None:
     wrong = {**HASHES, "include/ggml.h": "00" * 32}
     with pytest.raises(AbiMismatchError, match=r"another include/ggml\.h.*Reinstall"):
-        _abi.check_installation(VERSION, wrong)
+        abi.check_installation(VERSION, wrong)
 
 
 def test_another_library_is_refused() -> None:
-    _abi.check_library("0c1e570abc", "0c1e570", 2048)
+    abi.check_library("0c1e570abc", "0c1e570", 2048)
     with pytest.raises(AbiMismatchError, match=r"for llama\.cpp 0c1e570.*is of badc0de"):
-        _abi.check_library("badc0de", "0c1e570", 2048)
+        abi.check_library("badc0de", "0c1e570", 2048)
     with pytest.raises(AbiMismatchError, match="n_batch reads as 7"):
-        _abi.check_library("0c1e570", "0c1e570", 7)
+        abi.check_library("0c1e570", "0c1e570", 7)
 
 
 def test_the_checks_can_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMAHERD_SKIP_ABI_CHECK", "1")
-    _abi.check_installation("0.0.1", {})
-    _abi.check_library("badc0de", "0c1e570", 7)
+    abi.check_installation("0.0.1", {})
+    abi.check_library("badc0de", "0c1e570", 7)
 
 
 def test_struct_sizes_are_those_that_llama_cpp_uses() -> None:
     script = """
 import ctypes, llama_cpp
-from llamaherd import _native
-probe = _native.ffi.new("int32_t[4]")
-_native.lib.lh_abi_probe(probe)
+from llamaherd.native import shim
+probe = shim.ffi.new("int32_t[4]")
+shim.lib.lh_abi_probe(probe)
 assert list(probe)[:3] == [
     ctypes.sizeof(llama_cpp.llama_model_params),
     ctypes.sizeof(llama_cpp.llama_context_params),
@@ -73,11 +74,11 @@ print(*sorted({{word for word in maps if "libllama.so" in word}}), sep="\\n")
         [sys.executable, "-c", script], check=True, capture_output=True, text=True
     )
     (library,) = run.stdout.split()
-    assert Path(library).parent == _abi.libllama_folder()
+    assert Path(library).parent == abi.libllama_folder()
 
 
 def test_seeds_depend_on_both_numbers() -> None:
-    seeds = {_native.derive_seed(base, i) for base in range(20) for i in range(20)}
+    seeds = {shim.derive_seed(base, i) for base in range(20) for i in range(20)}
     assert len(seeds) == 400
     assert all(0 <= seed < 2**32 for seed in seeds)
 

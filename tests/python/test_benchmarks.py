@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from llamaherd.plan import MAX_HOLD
+from llamaherd.memory.plan import MAX_HOLD
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

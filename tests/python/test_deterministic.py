@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import llama_cpp
 import llamaherd as lh
 import pytest
-from llamaherd.plan import MAX_HOLD, UNIFORM_ROWS, Sizes, make_plan
+from llamaherd.memory.plan import MAX_HOLD, UNIFORM_ROWS, Sizes, make_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +105,7 @@ def test_settings_that_round_by_the_shape_are_refused(
 def test_a_gpu_build_is_warned_of(
     smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llamaherd._native.supports_gpu", lambda: True)
+    monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: True)
     with pytest.warns(UserWarning, match="GPU"):
         lh.Context(smollm2, deterministic=True).close()
 

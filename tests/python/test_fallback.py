@@ -3,9 +3,9 @@ from __future__ import annotations
 from array import array
 
 from fake_engine import FakeEngine
-from llamaherd.client import Request
-from llamaherd.engine import Finish, RunOutcome, Status
-from llamaherd.fallback import is_guilty, isolate
+from llamaherd.schedule.client import Request
+from llamaherd.schedule.engine import Finish, RunOutcome, Status
+from llamaherd.schedule.fallback import is_guilty, isolate
 
 REFUSAL = RunOutcome(status=Status.REFUSED, decode_code=-1, message="invalid batch")
 

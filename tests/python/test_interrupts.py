@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd import job
-from llamaherd.interrupts import Interrupts, wait_for_end
+from llamaherd.run import job
+from llamaherd.run.interrupts import Interrupts, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

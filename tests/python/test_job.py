@@ -9,18 +9,18 @@ import pytest
 from fake_engine import FakeEngine
 from journalled import SIZES
 from llamaherd import ContextClosedError, Interrupted, Progress
-from llamaherd.call import Call
-from llamaherd.client import Kept, Request
-from llamaherd.generate import _run
-from llamaherd.job import Job
-from llamaherd.progress import reporter
-from llamaherd.turns import Turns
+from llamaherd.api.generate import _run
+from llamaherd.api.progress import reporter
+from llamaherd.run.call import Call
+from llamaherd.run.job import Job
+from llamaherd.run.turns import Turns
+from llamaherd.schedule.client import Kept, Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine import RunOutcome
-    from llamaherd.plan import Plan
+    from llamaherd.memory.plan import Plan
+    from llamaherd.schedule.engine import RunOutcome
 
 
 class SlowEngine(FakeEngine):

@@ -17,27 +17,22 @@ from fake_engine import N_VOCAB, FakeEngine, answer, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
-from llamaherd import (
-    GenerationError,
-    JournalError,
-    JournalWarning,
-    SamplingParams,
-    journal_look,
-)
-from llamaherd.call import Call
-from llamaherd.job import Job
-from llamaherd.journal import Journal
-from llamaherd.journal_key import journal_key, settings_json
-from llamaherd.model_file import ModelFile
-from llamaherd.recorder import RecordedCall, Writer
+from llamaherd import GenerationError, JournalError, JournalWarning, SamplingParams
+from llamaherd.journal import look as journal_look
+from llamaherd.journal.journal import Journal
+from llamaherd.journal.key import journal_key, settings_json
+from llamaherd.journal.recording import RecordedCall, Writer
+from llamaherd.model.file import ModelFile
+from llamaherd.run.call import Call
+from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.client import Kept, Request
-    from llamaherd.journal_entry import JournalEntry
-    from llamaherd.plan import Plan
-    from llamaherd.results import Result
+    from llamaherd.core.results import Result
+    from llamaherd.journal.entry import JournalEntry
+    from llamaherd.memory.plan import Plan
+    from llamaherd.schedule.client import Kept, Request
 
 POISON = N_VOCAB + 7
 
@@ -339,7 +334,7 @@ def test_a_model_is_hashed_once_for_each_journal(
     (entry,) = entries(folder)
     assert entry.model_sha256 == hashlib.sha256(b"GGUF and weights").hexdigest()
     assert entry.model == "model.gguf"
-    monkeypatch.setattr("llamaherd.model_file._sha256", None)
+    monkeypatch.setattr("llamaherd.model.file._sha256", None)
     results, _ = run(folder, [request([1])])
     assert results.stats.n_journal == 1
 
@@ -349,7 +344,7 @@ def test_a_model_that_is_exchanged_while_it_is_hashed_is_refused(
 ) -> None:
     call = recorded(folder, [request([1])])
     monkeypatch.setattr(
-        "llamaherd.model_file._sha256",
+        "llamaherd.model.file._sha256",
         lambda path, _is_cancelled: bytes(path.write_bytes(b"other") * 6),
     )
     with pytest.raises(JournalError, match=r"'model.gguf' has changed since it was"):
@@ -456,7 +451,9 @@ def test_failed_tries_take_a_small_part_of_the_time(
         raise sqlite3.OperationalError("database or disk is full")
 
     seconds = count()  # a clock that each look at it puts on by one
-    monkeypatch.setattr("llamaherd.recorder.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(
+        "llamaherd.journal.recording.monotonic", lambda: float(next(seconds))
+    )
     journal = Journal(folder / "run.sqlite")
     monkeypatch.setattr(journal, "add", fail)
     writer = Writer(journal)

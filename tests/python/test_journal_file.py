@@ -18,13 +18,14 @@ from fake_engine import answer, text_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from journalled import entries, many, request, run
-from llamaherd import JournalError, journal_look, journal_read
-from llamaherd.journal import Journal
+from llamaherd import JournalError, journal_read
+from llamaherd.journal import look as journal_look
+from llamaherd.journal.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.journal_entry import JournalEntry
+    from llamaherd.journal.entry import JournalEntry
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_a_journal_in_use_can_be_read(folder: Path) -> None:
 
 OPEN_AND_CLOSE = """
 import sys
-from llamaherd.journal import Journal
+from llamaherd.journal.journal import Journal
 Journal(sys.argv[1]).close()
 """
 

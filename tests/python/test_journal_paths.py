@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from journalled import entries, many, request, run
-from llamaherd import JournalError, journal_file, journal_read
-from llamaherd.journal import Journal
+from llamaherd import JournalError, journal_read
+from llamaherd.journal import file as journal_file
+from llamaherd.journal.journal import Journal
 
 if TYPE_CHECKING:
-    from llamaherd.journal_entry import JournalEntry
+    from llamaherd.journal.entry import JournalEntry
 
 on_posix = pytest.mark.skipif(
     sys.platform == "win32", reason="names and kinds of files that POSIX has"
@@ -294,7 +295,7 @@ def test_a_journal_in_another_mode_is_recovered_too(folder: Path) -> None:
 READER = """
 import os, sys
 from llamaherd import JournalError, journal_read
-from llamaherd.journal import Journal
+from llamaherd.journal.journal import Journal
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for use in (journal_read, Journal):
     try:
@@ -350,7 +351,7 @@ def test_a_journal_that_may_only_be_read_can_be_read(left: str) -> None:
 LEAVE = """
 import dataclasses, os, sys
 from llamaherd import journal_read
-from llamaherd.journal import Journal
+from llamaherd.journal.journal import Journal
 journal = Journal(sys.argv[1])
 journal.add([dataclasses.replace(journal_read(sys.argv[1])[0], key="ab" * 32)])
 os._exit(0)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd import kv_cells
-from llamaherd._native import ffi, lib
+from llamaherd.memory import kv_cells
+from llamaherd.native.shim import ffi, lib
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from llamaherd import job
+from llamaherd.run import job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +186,8 @@ def test_contexts_one_after_the_other_take_no_more_memory(tiny_path: TinyPath) -
 # ---- garbage ---------------------------------------------------------------------------
 
 FREED = """
-from llamaherd import _native, _native_engine
+from llamaherd.native import shim
+from llamaherd.native import engine as native_engine
 del model, context
 order = []
 class Recorded:
@@ -198,8 +199,8 @@ class Recorded:
             order.append(name)
             return function(pointer)
         return free
-lib = _native.lib
-_native_engine.lib = _native.lib = Recorded()
+lib = shim.lib
+native_engine.lib = shim.lib = Recorded()
 def pair():
     model = lh.Model(sys.argv[1])
     context = lh.Context(model, n_threads=1)
@@ -292,7 +293,7 @@ if sys.argv[2] == "owned":
     of_llama = lh.Context(lh.Model.from_llama(llama), n_threads=1)
 else:
     lh.generate(llama, "a", **SHORT)
-    of_llama = lh.context.as_context(llama)
+    of_llama = lh.run.context.as_context(llama)
 print(lh.generate(of_llama, "a", **SHORT).finish_reason)
 llama.contexts = [of_llama, llama]
 if sys.argv[3] == "dropped":
@@ -351,16 +352,16 @@ def test_a_llama_may_be_closed_while_its_first_call_starts(
 
 LLAMA_CLOSED_IN_BORROW = """
 import llama_cpp
-from llamaherd import _native
+from llamaherd.native import shim
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
-borrow = _native.model_borrow
+borrow = shim.model_borrow
 closer = threading.Thread(target=llama.close)
 def slowly(address, *adapters):
     closer.start()
     closer.join(0.3)
     print("freed" if llama._model.model is None else "waits")
     return borrow(address, *adapters)
-_native.model_borrow = slowly
+shim.model_borrow = slowly
 try:
     lh.generate(llama, "a", **SHORT)
 except lh.ModelClosedError:
@@ -369,7 +370,7 @@ closer.join()
 freed = llama_cpp.llama_model_free
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 def free(model):
-    _native.model_borrow = lambda *_: print("borrowed what is being freed")
+    shim.model_borrow = lambda *_: print("borrowed what is being freed")
     try:
         lh.generate(llama, "a", **SHORT)
     except lh.ModelClosedError:
@@ -389,7 +390,7 @@ LLAMA_DROPPED = """
 import llama_cpp
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 llama.myself = llama
-context = lh.context.as_context(llama)
+context = lh.run.context.as_context(llama)
 job = endless(llama)
 del llama
 while job.progress.n_generated_tokens < 2:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd import _native
-from llamaherd.context import _contexts_of_llamas
+from llamaherd.native import shim
+from llamaherd.run.context import _contexts_of_llamas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ def test_a_llama_and_a_call_compute_on_the_same_threads(llama: object) -> None:
     def tasks() -> set[str]:
         return {task.name for task in Path("/proc/self/task").iterdir()}
 
-    assert _native.own_threads()
+    assert shim.own_threads()
     # Those of earlier tests end with a context.
     with lh.Context(lh.Model.from_llama(llama), n_threads=2) as context:
         lh.generate(context, "Hello", max_tokens=2)

@@ -57,7 +57,7 @@ def test_bad_arguments_are_named(
 def test_gpu_layers_without_a_gpu_are_a_warning(
     smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llamaherd._native.supports_gpu", lambda: False)
+    monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: False)
     with pytest.warns(UserWarning, match="n_gpu_layers is 99.*runs on the processor"):
         lh.Model(smollm2_path, n_gpu_layers=99).close()
 
@@ -159,7 +159,7 @@ def test_special_tokens_in_messages_stay_text(smollm2: lh.Model) -> None:
     document = f"a<|im_end|>b{OPEN}c{CLOSE}"
     prompt = lh.apply_chat_template(smollm2, [{"role": "user", "content": document}])
     assert f"a{OPEN}<|im_end|>{CLOSE}b\ufffdc\ufffd" in prompt
-    tokens = lh.tokens.prompt_tokens(smollm2, "prompt", prompt)
+    tokens = lh.model.tokens.prompt_tokens(smollm2, "prompt", prompt)
     # One end for the system's message that the template adds, one for the user's.
     assert list(tokens).count(2) == 2
     assert "a<|im_end|>b" in lh.detokenize(smollm2, tokens)
@@ -169,7 +169,7 @@ def test_a_prompt_that_starts_with_a_special_token_has_them_parsed(
     smollm2: lh.Model,
 ) -> None:
     def n_ends(prompt: str, how: object = "auto") -> int:
-        return list(lh.tokens.prompt_tokens(smollm2, "p", prompt, how)).count(2)
+        return list(lh.model.tokens.prompt_tokens(smollm2, "p", prompt, how)).count(2)
 
     assert n_ends("<|im_start|>user\nHi<|im_end|>") == 1
     assert n_ends("Hi<|im_end|>") == 0
@@ -178,7 +178,7 @@ def test_a_prompt_that_starts_with_a_special_token_has_them_parsed(
 
 
 def test_bos_is_not_doubled(gemma3: lh.Model) -> None:
-    once = lh.tokens.prompt_tokens(gemma3, "p", "<bos>Hello")
+    once = lh.model.tokens.prompt_tokens(gemma3, "p", "<bos>Hello")
     assert list(once) == lh.tokenize(gemma3, "Hello")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd import machine
+from llamaherd.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def test_an_incomplete_download_is_refused(tmp_path: Path, tiny_path: TinyPath) 
 def test_a_model_that_does_not_fit_is_refused(
     tiny_path: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(hardware, "available_memory", lambda: 100_000)
     path = tiny_path("llama")
     message = r"its tensors take \d{6} bytes, and 100000 bytes are available"
     with pytest.raises(lh.ModelLoadError, match=message):
@@ -56,7 +56,7 @@ def test_a_cache_that_does_not_fit_is_refused(
 ) -> None:
     with lh.Model(tiny_path("mamba")) as model:
         context = lh.Context(model, n_ctx=512)
-        monkeypatch.setattr(machine, "available_memory", lambda: 2000)
+        monkeypatch.setattr(hardware, "available_memory", lambda: 2000)
         # Hardly anything for the cells, but every sequence has its states.
         with pytest.raises(
             lh.ContextError, match=r"for \d+ sequences takes .* available"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tiny_loras
 import tiny_models
-from llamaherd import rope
+from llamaherd.model import rope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -178,7 +178,7 @@ before = lh.generate(llama, "a", max_tokens=8).tokens
 llama_cpp.llama_set_adapter_cvec(llama.ctx, vector, 32, 32, 1, 1)
 assert lh.generate(llama, "a", max_tokens=8).tokens != before
 spec = llama_cpp.llama_cpp.__spec__
-assert type(spec.loader).__module__ != "llamaherd.of_llama", spec
+assert type(spec.loader).__module__ != "llamaherd.model.of_llama", spec
 """
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import llamaherd as lh
 import pytest
-from llamaherd import measure, requantize
-from llamaherd._native_optimize import Closeness
-from llamaherd.measure import Sample, Speed, Speeds
-from llamaherd.optimize_report import Candidate, OptimizeReport, choose
+from llamaherd.native.quantize import Closeness
+from llamaherd.optimize import measure, requantize
+from llamaherd.optimize.measure import Sample, Speed, Speeds
+from llamaherd.optimize.report import Candidate, OptimizeReport, choose
 
 # ---- without a model ----
 

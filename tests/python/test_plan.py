@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd import kv_cells, machine
-from llamaherd._native import ModelInfo
-from llamaherd.plan import MAX_HOLD, ROWS, ROWS_AMX, Plan, Sizes, make_plan
+from llamaherd.memory import hardware, kv_cells
+from llamaherd.memory.plan import MAX_HOLD, ROWS, ROWS_AMX, Plan, Sizes, make_plan
+from llamaherd.native.shim import ModelInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -230,8 +230,8 @@ def test_bytes_per_cell(
 
 
 def test_the_machine_has_cores_and_memory() -> None:
-    assert machine.n_cores() >= 1
-    assert machine.available_memory() > 0
+    assert hardware.n_cores() >= 1
+    assert hardware.available_memory() > 0
 
 
 def test_recurrent_states_count_by_sequence() -> None:
@@ -256,8 +256,8 @@ def test_recurrent_states_count_by_sequence() -> None:
 def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree of control groups, in which this process is in `slice/service`."""
     (tmp_path / "own").write_text("0::/slice/service\n")
-    monkeypatch.setattr(machine, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(machine, "_OWN_CGROUP", tmp_path / "own")
+    monkeypatch.setattr(hardware, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(hardware, "_OWN_CGROUP", tmp_path / "own")
     (tmp_path / "slice" / "service").mkdir(parents=True)
     return tmp_path
 
@@ -271,25 +271,25 @@ def set_limit(folder: Path, limit: object, used: int, stat: str = "") -> None:
 
 @pytest.mark.parametrize("place", ["", "slice", "slice/service"])
 def test_memory_is_what_the_container_may_have(cgroups: Path, place: str) -> None:
-    unlimited = machine.available_memory()
+    unlimited = hardware.available_memory()
     set_limit(cgroups / place, "max", 600)
-    assert machine.available_memory() > unlimited / 2
+    assert hardware.available_memory() > unlimited / 2
     set_limit(cgroups / place, 1000, 600)
-    assert machine.available_memory() == 400
+    assert hardware.available_memory() == 400
     set_limit(cgroups / place, 1000, 1200)
-    assert machine.available_memory() == 0
+    assert hardware.available_memory() == 0
 
 
 def test_cached_files_do_not_count_against_the_limit(cgroups: Path) -> None:
     set_limit(cgroups, 1000, 900, "anon 200\ninactive_file 500\nactive_file 150\n")
-    assert machine.available_memory() == 750
+    assert hardware.available_memory() == 750
     set_limit(cgroups / "slice", 1000, 300)  # the tightest limit holds
-    assert machine.available_memory() == 700
+    assert hardware.available_memory() == 700
 
 
 def test_without_control_groups_the_machine_counts(
     cgroups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limit(cgroups, 1000, 600)
-    monkeypatch.setattr(machine, "_OWN_CGROUP", cgroups / "none")
-    assert machine.available_memory() > 1000
+    monkeypatch.setattr(hardware, "_OWN_CGROUP", cgroups / "none")
+    assert hardware.available_memory() > 1000

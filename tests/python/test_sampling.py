@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from llamaherd import SamplingParams
-from llamaherd.sampling import changed_fields
+from llamaherd.core.sampling import changed_fields
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llamaherd import GenerationError, SamplingParams
-from llamaherd.call import Call
-from llamaherd.client import Kept, Request
-from llamaherd.engine import Finish, RunOutcome
-from llamaherd.errors import NativeError
-from llamaherd.plan import MAX_HOLD, Plan
+from llamaherd.core.errors import NativeError
+from llamaherd.memory.plan import MAX_HOLD, Plan
+from llamaherd.run.call import Call
+from llamaherd.schedule.client import Kept, Request
+from llamaherd.schedule.engine import Finish, RunOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.results import Result, Results
+    from llamaherd.core.results import Result, Results
 
 POISON = N_VOCAB + 7
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd import _native, job, threads
+from llamaherd.native import shim
+from llamaherd.run import job, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 @on_linux
 def test_ggml_computes_on_our_threads_however_it_was_compiled_by_default() -> None:
-    assert _native.own_threads()
+    assert shim.own_threads()
 
 
 @on_linux
@@ -78,7 +79,7 @@ def test_debuggers_follow_the_thread() -> None:
 def test_one_warning_where_ggml_computes_with_other_threads(
     monkeypatch: pytest.MonkeyPatch, tiny_path: TinyPath
 ) -> None:
-    monkeypatch.setattr(_native, "own_threads", lambda: False)
+    monkeypatch.setattr(shim, "own_threads", lambda: False)
     monkeypatch.setattr(threads, "_warned", set())
     with lh.Model(tiny_path("llama")) as model:
         with warnings.catch_warnings():

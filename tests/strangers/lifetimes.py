@@ -130,7 +130,7 @@ def interrupts() -> None:
 
 
 def is_any_running() -> bool:
-    from llamaherd import job  # noqa: PLC0415
+    from llamaherd.run import job  # noqa: PLC0415
 
     return any(not each.wait(0) for each in set(job._jobs))
 

@@ -13,13 +13,13 @@ from rows import tell
 PROGRAM = """
 import os, sys, time
 import llamaherd as lh
-from llamaherd import _native
+from llamaherd.native import shim
 assert "GOMP_SPINCOUNT" not in os.environ
 context = lh.Context(lh.Model(sys.argv[1]), n_threads=4)
 lh.generate_parallel(context, ["One", "Two"], max_tokens=4)
 start = time.process_time()
 time.sleep(1)
-print(int(_native.own_threads()), time.process_time() - start)
+print(int(shim.own_threads()), time.process_time() - start)
 """
 R = """
 library(llamaherd)
@@ -30,7 +30,7 @@ invisible(generate_parallel(context, c("One", "Two"), max_tokens = 4L))
 start <- sum(proc.time()[1:2])
 Sys.sleep(1)
 busy <- sum(proc.time()[1:2]) - start
-native <- reticulate::import("llamaherd._native")
+native <- reticulate::import("llamaherd.native.shim")
 cat(as.integer(native$own_threads()), busy, "\\n")
 """
 # Beside a busy loop: the time of a call against that of the same call on one thread,

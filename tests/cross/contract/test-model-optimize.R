@@ -1,6 +1,6 @@
 test_that("a model is requantized, and the report says how", {
   # One round of timing is enough to see that all of it is there.
-  measure <- reticulate::import("llamaherd.measure")
+  measure <- reticulate::import("llamaherd.optimize.measure")
   rounds <- measure$N_ROUNDS
   measure$N_ROUNDS <- 1L
   withr::defer(measure$N_ROUNDS <- rounds)

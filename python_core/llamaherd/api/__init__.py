@@ -1,0 +1,1 @@
+"""The public calls: from arguments to requests."""

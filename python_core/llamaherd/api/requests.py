@@ -1,0 +1,195 @@
+"""From what a caller gives to requests: checks, tokens, seeds."""
+
+from __future__ import annotations
+
+import secrets
+from array import array
+from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from io import IOBase
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.errors import TokenizeError
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.model.tokens import PARSE_SPECIAL, prompt_tokens
+from llamaherd.native import shim
+from llamaherd.native.engine import check_sampling
+from llamaherd.schedule.client import Request
+
+if TYPE_CHECKING:
+    from llamaherd.model.model import Model
+    from llamaherd.model.tokens import ParseSpecial
+
+_PIECE_CHARS = 4096
+# Where pieces are cut there may be some tokens more than in the text as a whole.
+_SURELY_MORE = 1.25
+
+
+def make_requests(
+    model: Model,
+    prompts: object,
+    params: object,
+    *,
+    max_tokens: int | None,
+    seed: int | None,
+    stop: str | Sequence[str] | None,
+    parse_special: ParseSpecial,
+) -> tuple[list[Request], int]:
+    """Checks the arguments of a call and tokenizes its prompts.
+
+    Args:
+        model: Whose vocabulary to use.
+        prompts: Texts or token ids.
+        params: SamplingParams for all or for each prompt; None: the defaults.
+        max_tokens: For where `params` has none, as `seed` and `stop`; None: what an
+            answer can take.
+        seed: Base of the prompts' seeds; None or negative: a fresh one.
+        stop: Texts that end an answer.
+        parse_special: See `tokens.prompt_tokens`.
+
+    Returns:
+        One request per prompt, and the base of their seeds.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or cannot be used with this model.
+    """
+    checks.choice("parse_special", parse_special, PARSE_SPECIAL)
+    if max_tokens is not None:
+        max_tokens = checks.integer("max_tokens", max_tokens, 1)
+    stops = checks.stop_texts("stop", stop)
+    if isinstance(params, SamplingParams) and params.seed is not None:
+        seed = params.seed
+    base = _base_seed(seed)
+    given = checked_prompts(prompts)
+    each = _checked_params(params, len(given))
+    _check_common(model, each)
+    tokens = [
+        _tokens_or_problem(model, f"prompts[{i}]", prompt, parse_special)
+        for i, prompt in enumerate(given)
+    ]
+    requests = []
+    n_answer: dict[object, int] = {}
+    for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
+        if own.choices not in n_answer:
+            n_answer[own.choices] = own.n_answer
+        own_base = base if own is params or own.seed is None else _base_seed(own.seed)
+        requests.append(
+            Request(
+                tokens=tokens[i][0],
+                problem=tokens[i][1],
+                max_tokens=own.max_tokens or max_tokens or n_answer[own.choices],
+                sampling=own,
+                stop=stops if own.stop is None else tuple(own.stop),
+                seed=shim.derive_seed(own_base, i),
+                text=prompt if isinstance(prompt, str) else None,
+            )
+        )
+    return requests, base
+
+
+def _tokens_or_problem(
+    model: Model, name: str, prompt: object, parse_special: ParseSpecial
+) -> tuple[array[int], str]:
+    """A prompt's tokens, or none and why they cannot be had, or need not be."""
+    try:
+        problem = _too_long(model, name, prompt) if isinstance(prompt, str) else ""
+        if problem:
+            return array("i"), problem
+        return prompt_tokens(model, name, prompt, parse_special), ""
+    except TokenizeError as error:
+        return array("i"), str(error)
+
+
+def _too_long(model: Model, name: str, text: str) -> str:
+    """Why a long text has more tokens than the model was trained for; "": it may not.
+
+    Some of libllama's tokenizers take time that grows with the square of the tokens, so
+    such a text is not tokenized as a whole: its pieces together have about as many.
+    """
+    n_most = model.n_ctx_train
+    if len(text) <= n_most:
+        return ""
+    n_tokens = 0
+    for start in range(0, len(text), _PIECE_CHARS):
+        end = start + _PIECE_CHARS
+        n_tokens += len(prompt_tokens(model, name, text[start:end], parse_special=True))
+        if n_tokens > _SURELY_MORE * n_most:
+            return (
+                f"the prompt has {len(text)} characters, of which the first {end} have "
+                f"about {n_tokens} tokens, more than the {n_most} that the model was "
+                "trained for: shorten it"
+            )
+    return ""
+
+
+def checked_prompts(prompts: object) -> list[object]:
+    """The elements of a list of prompts.
+
+    Raises:
+        TypeError: It is no list of prompts.
+    """
+    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+        raise TypeError(
+            f"prompts must be a list of prompts, not {type(prompts).__name__} "
+            "(generate() answers a single one)"
+        )
+    what = _not_prompts(prompts)
+    if what:
+        raise TypeError(f"prompts must be a list of prompts, not {what}")
+    return list(prompts)
+
+
+def _not_prompts(prompts: object) -> str:
+    """What Python would take for a list, though nobody can mean it so; "": nothing."""
+    if isinstance(prompts, AbstractSet) and not isinstance(prompts, KeysView):
+        return f"a {type(prompts).__name__}: it has no order that results could have"
+    if isinstance(prompts, IOBase):
+        return "an open file: read it first, with .read() or .read().splitlines()"
+    if hasattr(prompts, "columns"):  # iterating over a data frame gives their names
+        return f"a {type(prompts).__name__}: take one of its columns"
+    return ""
+
+
+def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams()] * n_prompts
+    if not isinstance(params, Sequence):
+        raise TypeError(
+            f"params must be SamplingParams, or one for each prompt, not {params!r}"
+        )
+    for i, each in enumerate(params):
+        if not isinstance(each, SamplingParams):
+            raise TypeError(f"params[{i}] must be SamplingParams, not {each!r}")
+    if len(params) != n_prompts:
+        raise ValueError(
+            f"params must have one element per prompt ({n_prompts}), not {len(params)}"
+        )
+    return params
+
+
+def _check_common(model: Model, each: Sequence[SamplingParams]) -> None:
+    """Checks what no prompt could be answered with, before anything runs.
+
+    Raises:
+        ValueError: A setting that all of them have cannot be used with this model.
+    """
+    if not each:
+        return
+    different = {id(own): own for own in each}.values()
+    common = {
+        name: getattr(each[0], name)
+        for name in ("grammar", "choices", "logit_bias")
+        if all(getattr(own, name) == getattr(each[0], name) for own in different)
+    }
+    with model.using() as handle:
+        check_sampling(handle, SamplingParams(**common))
+
+
+def _base_seed(seed: object) -> int:
+    """A uint32; None and negative numbers stand for a fresh one."""
+    if seed is None:
+        return secrets.randbits(32)
+    number = checks.integer("seed", seed, -(2**31), 2**32 - 1)
+    return number if number >= 0 else secrets.randbits(32)

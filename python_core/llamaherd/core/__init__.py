@@ -1,0 +1,1 @@
+"""What every room knows: arguments checked, settings, results, statistics, errors."""

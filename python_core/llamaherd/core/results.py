@@ -1,0 +1,105 @@
+"""What a call returns: one `Result` per prompt, in `Results`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, overload
+
+if TYPE_CHECKING:
+    from llamaherd.core.stats import Stats
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one prompt.
+
+    Attributes:
+        index: The prompt's place in the call.
+        text: The answer, valid UTF-8; None unless `finish_reason` is "stop" or "length".
+        partial: What there was of an answer that was not finished; None if nothing was.
+        tokens: All tokens generated, without an end-of-generation token. Of a choice
+            those that tell it from the others.
+        finish_reason: "stop" (end of generation or of the grammar, or a stop text),
+            "length" (max_tokens), "cancelled" (the call ended first) or "error".
+        complete: Whether the answer came to its own end, rather than being cut off. So is
+            one with "stop", and no other; under a grammar or choices one that a stop text
+            ended only if what is before that is whole. An answer that `max_tokens` cut is
+            not complete even where the grammar would have let it end: of a number the
+            last digits may be missing.
+        error: Why it failed; None if it did not.
+        n_reused_tokens: Prompt tokens that were not computed for this prompt itself.
+        seed: uint32, where its generator started.
+    """
+
+    index: int
+    text: str | None
+    partial: str | None = None
+    tokens: list[int]
+    finish_reason: FinishReason
+    complete: bool
+    error: str | None
+    n_prompt_tokens: int
+    n_reused_tokens: int
+    seed: int
+
+    @property
+    def n_generated_tokens(self) -> int:
+        """Number of `tokens`."""
+        return len(self.tokens)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is an answer."""
+        return self.text is not None
+
+
+class Results(Sequence[Result]):
+    """The results of one call, in the order of its prompts.
+
+    Attributes:
+        stats: What the call did.
+    """
+
+    def __init__(self, results: Sequence[Result], stats: Stats) -> None:
+        self._results = tuple(results)
+        self.stats = stats
+
+    @property
+    def texts(self) -> list[str | None]:
+        """One answer per prompt; None where there is none."""
+        return [result.text for result in self._results]
+
+    @property
+    def errors(self) -> list[str | None]:
+        """One reason per prompt; None where nothing went wrong."""
+        return [result.error for result in self._results]
+
+    @property
+    def finish_reasons(self) -> list[FinishReason]:
+        """One finish reason per prompt."""
+        return [result.finish_reason for result in self._results]
+
+    @property
+    def complete(self) -> list[bool]:
+        """Whether each answer came to its own end."""
+        return [result.complete for result in self._results]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Result, ...]: ...
+    def __getitem__(self, index: int | slice) -> Result | tuple[Result, ...]:
+        return self._results[index]
+
+    def __repr__(self) -> str:
+        n_finished = sum(result.is_finished for result in self._results)
+        return (
+            f"<Results: {n_finished} of {len(self)} prompts answered, "
+            f"{self.stats.n_failed} failed>"
+        )

@@ -1,0 +1,152 @@
+"""What a call did: `Stats`, and how far it is: `Progress`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.results import Result
+    from llamaherd.memory.plan import Plan
+    from llamaherd.schedule.engine import Counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a call is.
+
+    Attributes:
+        n_done: Prompts that have a result, failed ones included.
+        n_total: Prompts in all.
+        n_prompt_tokens: Prompt tokens that are read, and those that need not be: shared
+            beginnings, equal prompts, what the journal knows.
+        n_prompt_tokens_total: Tokens of all prompts.
+        elapsed_s: Seconds since the call started to run.
+    """
+
+    n_done: int
+    n_failed: int
+    n_total: int
+    n_prompt_tokens: int
+    n_prompt_tokens_total: int
+    n_generated_tokens: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Statistics of one call. `str(stats)` is one line for people.
+
+    Attributes:
+        n_prompt_tokens: Tokens of all prompts.
+        n_reused_tokens: Those of them that were not computed for the prompt itself:
+            forked from a shared prefix, or part of a prompt whose equal was answered.
+        n_prefill_tokens: Prompt tokens decoded, shared prefixes included.
+        n_generated_tokens: Tokens drawn and kept; copied answers are not counted.
+        n_guessed_tokens: Those of them that came several at a time, because the text
+            repeated itself.
+        n_copied: Prompts that got the answer of an equal greedy prompt.
+        n_journal: Prompts whose answer was in the journal.
+        n_batches: Calls of llama_decode.
+        n_slots: Prompts that could run at once.
+        mean_batch_occupancy: Clients in a batch / slots, on average.
+        kv_cells_max: Most KV cells in use at once.
+        n_fallbacks: Unified batches that were refused for what was in them.
+        n_pauses: Times that a client was paused for want of KV cells.
+        seed: Base of the prompts' seeds.
+        prefill_s: Part of the decoding time that went to prompt tokens.
+    """
+
+    n_prompts: int = 0
+    n_failed: int = 0
+    n_prompt_tokens: int = 0
+    n_reused_tokens: int = 0
+    n_prefill_tokens: int = 0
+    n_generated_tokens: int = 0
+    n_guessed_tokens: int = 0
+    n_copied: int = 0
+    n_journal: int = 0
+    n_batches: int = 0
+    n_slots: int = 0
+    mean_batch_occupancy: float = 0.0
+    kv_cells_max: int = 0
+    n_ctx: int = 0
+    n_fallbacks: int = 0
+    n_pauses: int = 0
+    seed: int = 0
+    wall_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    prefill_tokens_per_s: float = 0.0
+    decode_tokens_per_s: float = 0.0
+
+    def __str__(self) -> str:
+        stored = f", {self.n_journal} from the journal" if self.n_journal else ""
+        return (
+            f"{self.n_prompts} prompts ({self.n_failed} failed{stored}) "
+            f"in {self.wall_s:.2f} s: "
+            f"{self.n_prompt_tokens} prompt tokens ({self.n_reused_tokens} reused, "
+            f"{self.n_prefill_tokens} decoded at {self.prefill_tokens_per_s:.0f}/s), "
+            f"{self.n_generated_tokens} generated at {self.decode_tokens_per_s:.0f}/s, "
+            f"{self.n_batches} batches with {self.mean_batch_occupancy:.0%} of "
+            f"{self.n_slots} slots busy, at most {self.kv_cells_max} of {self.n_ctx} KV "
+            f"cells, {self.n_fallbacks} fallbacks, {self.n_pauses} pauses, "
+            f"seed {self.seed}"
+        )
+
+
+def make_stats(
+    results: Sequence[Result],
+    plan: Plan,
+    counts: tuple[Counts, Counts],
+    *,
+    n_copied: int,
+    n_journal: int,
+    n_fallbacks: int,
+    seed: int,
+    wall_s: float,
+) -> Stats:
+    """Statistics of a call.
+
+    Args:
+        results: Of all prompts.
+        plan: Sizes of the context that it ran on.
+        counts: The engine's before and after it.
+        n_copied: See `Stats`.
+        n_journal: See `Stats`.
+        n_fallbacks: See `Stats`.
+        seed: See `Stats`.
+        wall_s: Seconds that the call took.
+    """
+    before, after = (asdict(each) for each in counts)
+    done = {name: after[name] - before[name] for name in after}
+    return Stats(
+        n_prompts=len(results),
+        n_failed=sum(result.error is not None for result in results),
+        n_prompt_tokens=sum(result.n_prompt_tokens for result in results),
+        n_reused_tokens=sum(result.n_reused_tokens for result in results),
+        n_prefill_tokens=done["n_prefill"],
+        n_generated_tokens=done["n_generated"],
+        n_guessed_tokens=done["n_guessed"],
+        n_copied=n_copied,
+        n_journal=n_journal,
+        n_batches=done["n_batches"],
+        n_slots=plan.n_seq_max,
+        mean_batch_occupancy=_rate(done["n_clients"], done["n_batches"] * plan.n_seq_max),
+        kv_cells_max=after["n_cells_max"],
+        n_ctx=plan.n_ctx,
+        n_fallbacks=n_fallbacks,
+        n_pauses=done["n_pauses"],
+        seed=seed,
+        wall_s=wall_s,
+        prefill_s=done["t_prefill_s"],
+        decode_s=done["t_decode_s"],
+        prefill_tokens_per_s=_rate(done["n_prefill"], done["t_prefill_s"]),
+        decode_tokens_per_s=_rate(done["n_decode"], done["t_decode_s"]),
+    )
+
+
+def _rate(count: float, per: float) -> float:
+    return count / per if per > 0 else 0.0

@@ -1,0 +1,1 @@
+"""Results on the disk as they come."""

@@ -1,0 +1,122 @@
+"""One result in a journal, and the row that it is stored as."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.journal.file import DamagedError
+
+if TYPE_CHECKING:
+    from llamaherd.core.results import FinishReason
+
+# Stands in place of an error with an answer that a stop text ended before its grammar
+# did. All others with "stop" are complete.
+_CUT = "cut off by a stop text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """One result that a journal holds.
+
+    Attributes:
+        prompt: As the call was given it; the text of a prompt given as tokens.
+        text: The answer; None for a failure.
+        finish_reason: "stop" or "length"; "error" for a prompt that failed the last time.
+        complete: Whether the answer came to its own end, see `Result`.
+        error: Why it failed; None if it did not.
+        tokens: All tokens generated, without an end-of-generation token.
+        seed: uint32, where its generator started.
+        model: Name of the model's file.
+        model_sha256: SHA-256 of that file, in hexadecimal.
+        settings: JSON object of what else decided the text: max_tokens, stop, the
+            sampling settings that were not the defaults, and those of the context.
+        created: When it was stored; with a time zone, UTC.
+        version: Of llamaherd.
+        key: Made of all that the text depends on, in hexadecimal.
+    """
+
+    prompt: str
+    text: str | None
+    finish_reason: FinishReason
+    complete: bool
+    error: str | None
+    n_prompt_tokens: int
+    tokens: list[int]
+    seed: int
+    model: str
+    model_sha256: str
+    settings: str
+    created: datetime
+    version: str
+    key: str
+
+    @property
+    def n_generated_tokens(self) -> int:
+        """Number of `tokens`."""
+        return len(self.tokens)
+
+
+def row_of(entry: JournalEntry) -> tuple[Any, ...]:
+    """What is stored of an entry, in the order in which it is selected."""
+    row = (
+        entry.model,
+        bytes.fromhex(entry.model_sha256),
+        entry.settings,
+        entry.version,
+        bytes.fromhex(entry.key),
+        entry.prompt,
+        entry.n_prompt_tokens,
+        entry.seed,
+        entry.text,
+        _little_endian(array("i", entry.tokens)).tobytes(),
+        entry.finish_reason,
+        _CUT if entry.finish_reason == "stop" and not entry.complete else entry.error,
+        entry.created.timestamp(),
+    )
+    return (*row, _digest(row))
+
+
+def entry_of(row: tuple[Any, ...]) -> JournalEntry:
+    """What a row holds.
+
+    Raises:
+        DamagedError: It is not what was written.
+    """
+    if _digest(row[:-1]) != row[-1]:
+        raise DamagedError(
+            f"what is stored for the prompt {row[5]!r:.60} is not what was written"
+        )
+    tokens = array("i")
+    tokens.frombytes(row[9])
+    return JournalEntry(
+        model=row[0],
+        model_sha256=row[1].hex(),
+        settings=row[2],
+        version=row[3],
+        key=row[4].hex(),
+        prompt=row[5],
+        n_prompt_tokens=row[6],
+        seed=row[7],
+        text=row[8],
+        tokens=_little_endian(tokens).tolist(),
+        finish_reason=row[10],
+        complete=row[10] == "stop" and row[11] is None,
+        error=row[11] if row[10] == "error" else None,
+        created=datetime.fromtimestamp(row[12], timezone.utc),
+    )
+
+
+def _digest(row: tuple[Any, ...]) -> bytes:
+    """SQLite finds a broken page, but not a changed letter in a text."""
+    return blake2b(repr(row).encode(), digest_size=8).digest()
+
+
+def _little_endian(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

@@ -1,0 +1,318 @@
+"""A call with a journal: what is stored is not computed again, what is new is stored.
+
+The call's thread hands finished results over and goes on. A thread of its own stores
+them, those of a tenth of a second in one commit: a commit waits for the disk.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import datetime, timezone
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import JournalError
+from llamaherd.journal.entry import JournalEntry
+from llamaherd.journal.file import shown
+from llamaherd.journal.journal import VERSION, Journal
+from llamaherd.journal.key import journal_key, settings_json
+from llamaherd.model.tokens import detokenize
+from llamaherd.schedule.engine import Finish, Output
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from llamaherd.core.results import FinishReason, Results
+    from llamaherd.core.stats import Progress
+    from llamaherd.model.adapters import Lora
+    from llamaherd.model.file import ModelFile
+    from llamaherd.run.call import Call, Prepare
+    from llamaherd.run.context import Context
+    from llamaherd.schedule.client import Request
+
+_GROUP_S = 0.1  # longest time that a result waits for others to be stored with
+_REST = 20  # pause after a failed try, in times of what it took: 5% of a run at most
+_FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
+_REASON: dict[Finish, FinishReason] = {
+    Finish.EOG: "stop",
+    Finish.STOP: "stop",
+    Finish.LENGTH: "length",
+    Finish.ERROR: "error",
+}
+
+
+def recorded(call: Call, context: Context, path: str | os.PathLike[str]) -> RecordedCall:
+    """A call that stores its results.
+
+    Args:
+        call: The call.
+        context: Where it will run.
+        path: Of the journal; made if it is not there.
+
+    Raises:
+        TypeError: `path` is neither text nor a path.
+        JournalError: The journal cannot be used, or the model is not what its file holds.
+    """
+    model = context.model
+    if model.file is None:
+        raise JournalError(
+            "journal: results are stored under a hash of the model's file, and this "
+            "model's Llama was made with kv_overrides, or its file is gone"
+        )
+    check_unchanged(model.file)
+    for lora in model.loras:
+        if lora.file is None:
+            raise JournalError(
+                f"journal: the file of the LoRA adapter is gone: {str(lora.path)!r}"
+            )
+        check_unchanged(lora.file)
+    return RecordedCall(
+        call,
+        Journal(path),
+        model.file,
+        context.numerics,
+        lambda tokens: detokenize(model, tokens, unparse_special=True),
+        loras=model.loras,
+    )
+
+
+class RecordedCall:
+    """Runs a call with a journal, in place of the call itself.
+
+    Args:
+        call: What to run.
+        journal: Is closed when the call is over.
+        file: Of the model that it runs on.
+        context: Settings of the context that the text depends on.
+        detokenize: Makes the text of a prompt that was given as tokens.
+        loras: Adapters of the model; their files are there.
+
+    Attributes:
+        problem: After the run: why not all of its results are stored, or what happened to
+            the journal's file meanwhile; "" if all went well.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        journal: Journal,
+        file: ModelFile,
+        context: Mapping[str, object],
+        detokenize: Callable[[Sequence[int]], str],
+        *,
+        loras: Sequence[Lora] = (),
+    ) -> None:
+        self._call = call
+        self._journal = journal
+        self._file = file
+        self._context = dict(context)
+        self._loras = loras
+        self._detokenize = detokenize
+        self._settings: dict[object, str] = {}
+        self._keys: list[bytes] = []
+        self.problem = ""
+
+    @property
+    def progress(self) -> Progress:
+        """How far the call is."""
+        return self._call.progress
+
+    def run(self, prepare: Prepare, is_cancelled: Callable[[], bool]) -> Results:
+        """As `Call.run`, but only what the journal has no answer for is computed.
+
+        Raises:
+            JournalError: The journal is damaged, or the model's file has changed.
+        """
+        with closing(self._journal):
+            sha256 = self._hash_of(self._file, is_cancelled)
+            if sha256 is None or not self._name_loras(is_cancelled):
+                return self._call.run(prepare, is_cancelled)
+            self._keys = [
+                journal_key(sha256, self._settings_of(request), request)
+                for request in self._call.requests
+            ]
+            known = self._recall(is_cancelled)
+            writer = Writer(self._journal)
+            try:
+                with writer:
+                    return self._call.run(
+                        prepare,
+                        is_cancelled,
+                        known=known,
+                        on_output=lambda i, output: writer.put(
+                            self._entry(i, output, sha256)
+                        ),
+                    )
+            finally:
+                self.problem = writer.problem or self._journal.notice
+
+    def _recall(self, is_cancelled: Callable[[], bool]) -> dict[int, Output]:
+        """Outputs that are stored, by index."""
+        known: dict[int, Output] = {}
+        for i, request in enumerate(self._call.requests):
+            if is_cancelled():
+                break
+            entry = self._journal.find(self._keys[i])
+            if entry is not None:
+                known[i] = Output(
+                    finish=_FINISH[entry.finish_reason],
+                    text=entry.text or "",
+                    tokens=entry.tokens,
+                    n_reused=len(request.tokens),
+                    seed=request.seed,
+                    complete=entry.complete,
+                )
+        return known
+
+    def _name_loras(self, is_cancelled: Callable[[], bool]) -> bool:
+        """Adds the adapters to the settings, in any order alike. False: cancelled."""
+        names = []
+        for lora in self._loras:
+            if lora.scale == 0 or lora.file is None:
+                continue
+            sha256 = self._hash_of(lora.file, is_cancelled)
+            if sha256 is None:
+                return False
+            names.append([sha256.hex(), lora.scale])
+        if names:
+            self._context["lora"] = sorted(names)
+        return True
+
+    def _hash_of(self, file: ModelFile, is_cancelled: Callable[[], bool]) -> bytes | None:
+        stored = self._journal.find_model_hash(file.state)
+        if stored is not None:
+            file.remember(stored)
+            return stored
+        sha256 = file.sha256(is_cancelled)
+        if sha256 is not None:
+            # Only now: whoever wrote to the file while it was read is found out.
+            check_unchanged(file)
+            self._journal.add_model_hash(file.state, sha256)
+        return sha256
+
+    def _settings_of(self, request: Request) -> str:
+        which = (request.sampling, request.max_tokens, request.stop)
+        found = self._settings.get(which)
+        if found is None:
+            found = self._settings[which] = settings_json(request, self._context)
+        return found
+
+    def _entry(self, i: int, output: Output, sha256: bytes) -> JournalEntry:
+        request = self._call.requests[i]
+        text = request.text
+        is_failed = output.finish is Finish.ERROR
+        return JournalEntry(
+            prompt=self._text(request.tokens) if text is None else text,
+            text=None if is_failed else output.text,
+            finish_reason=_REASON[output.finish],
+            complete=output.complete,
+            error=output.message if is_failed else None,
+            n_prompt_tokens=len(request.tokens),
+            tokens=list(output.tokens),
+            seed=request.seed,
+            model=self._file.name,
+            model_sha256=sha256.hex(),
+            settings=self._settings_of(request),
+            created=datetime.now(timezone.utc),
+            version=VERSION,
+            key=self._keys[i].hex(),
+        )
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        try:
+            return self._detokenize(tokens)
+        except ValueError:  # a token outside the vocabulary, for which the prompt failed
+            return " ".join(map(str, tokens))
+
+
+class Writer:
+    """Stores results on a thread of its own: `with writer: writer.put(entry)`.
+
+    When the disk is full, or another process holds the file, it keeps the results and
+    tries again with later ones, and once more at the end.
+
+    Attributes:
+        problem: After the end: why not all results are stored; "" if all are.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._queue: SimpleQueue[JournalEntry | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="llamaherd-journal", daemon=True)
+        self.problem = ""
+
+    def put(self, entry: JournalEntry) -> None:
+        """Has a result stored, within a tenth of a second and a commit."""
+        self._queue.put(entry)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        waiting: list[JournalEntry] = []
+        is_open = True
+        next_s = 0.0  # not to be tried before
+        while is_open:
+            group, is_open = self._next_group()
+            waiting += group
+            started_s = monotonic()
+            if is_open and started_s < next_s:
+                continue
+            # A last failure gets a second chance: nothing comes after it.
+            if self._is_stored(waiting) or (not is_open and self._is_stored(waiting)):
+                waiting = []
+            else:  # the more results wait, the longer a try takes
+                ended_s = monotonic()
+                next_s = ended_s + _REST * (ended_s - started_s)
+
+    def _is_stored(self, entries: list[JournalEntry]) -> bool:
+        self.problem = ""
+        path = shown(self._journal.path)
+        try:
+            self._journal.add(entries)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call must tell
+            what = f"{len(entries)} results could not be stored in " if entries else ""
+            self.problem = f"{what}{path}: {error}"
+        return not self.problem
+
+    def _next_group(self) -> tuple[list[JournalEntry], bool]:
+        """What comes within `_GROUP_S` of the first result, and whether more may come."""
+        group: list[JournalEntry] = []
+        end = 0.0
+        while True:
+            try:
+                left = end - monotonic() if group else None
+                entry = self._queue.get(timeout=left if left is None else max(left, 0))
+            except Empty:
+                return group, True
+            if entry is None:
+                return group, False
+            if not group:
+                end = monotonic() + _GROUP_S
+            group.append(entry)
+
+
+def check_unchanged(file: ModelFile) -> None:
+    """Checks that the file of a model or an adapter still holds what was loaded.
+
+    Raises:
+        JournalError: It was changed or removed since.
+    """
+    if not file.is_unchanged:
+        raise JournalError(
+            f"journal: the file {file.name!r} has changed since it was loaded, "
+            "so that nobody can tell later which model answered: load it again"
+        )

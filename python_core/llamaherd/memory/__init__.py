@@ -1,0 +1,1 @@
+"""Sizes: what a context needs and what the machine has."""

@@ -1,0 +1,1 @@
+"""Model files, their tokens and their chat templates."""

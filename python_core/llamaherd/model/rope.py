@@ -1,0 +1,102 @@
+"""Where tokens stand: the settings of rotary position embeddings, as llama.h has them."""
+
+from __future__ import annotations
+
+from struct import pack, unpack
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.core import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ScalingType = Literal["none", "linear", "yarn", "longrope"]
+TYPES: dict[ScalingType, int] = {"none": 0, "linear": 1, "yarn": 2, "longrope": 3}
+
+_TINY, _HUGE = 1e-9, 1e30
+# Name: what stands for the model's own value, and what the user's must lie between.
+_NUMBERS = {
+    "rope_freq_base": (0.0, _TINY, _HUGE),
+    "rope_freq_scale": (0.0, _TINY, _HUGE),
+    "yarn_ext_factor": (-1.0, 0.0, _HUGE),
+    "yarn_attn_factor": (-1.0, 0.0, _HUGE),
+    "yarn_beta_fast": (-1.0, 0.0, _HUGE),
+    "yarn_beta_slow": (-1.0, 0.0, _HUGE),
+}
+NAMES = ("rope_scaling_type", *_NUMBERS, "yarn_orig_ctx")
+
+# What llama_cpp.Llama passes where nobody said otherwise, and libllama where neither does
+# the model's file.
+_YARN_DEFAULTS = {
+    "yarn_attn_factor": 1.0,
+    "yarn_beta_fast": 32.0,
+    "yarn_beta_slow": 1.0,
+}
+
+
+def checked(given: Mapping[str, object]) -> dict[str, Any]:
+    """Those of the settings that are not None, after a check; numbers as C has them.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A value is out of range.
+    """
+    settings: dict[str, Any] = {}
+    for name in NAMES:
+        value = given.get(name)
+        if value is None:
+            continue
+        if name == "rope_scaling_type":
+            settings[name] = checks.choice(name, value, tuple(TYPES))
+        elif name == "yarn_orig_ctx":
+            settings[name] = checks.integer(name, value, 1)
+        else:
+            _, low, high = _NUMBERS[name]
+            settings[name] = as_float32(checks.real(name, value, low, high))
+    return settings
+
+
+def as_float32(value: float) -> float:
+    """The nearest number that a C float can hold."""
+    number: float = unpack("f", pack("f", value))[0]
+    return number
+
+
+def engine_params(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of `lh_engine_params` for what `checked` returned."""
+    kind = settings.get("rope_scaling_type")
+    own = {name: default for name, (default, *_) in _NUMBERS.items()}
+    params: dict[str, Any] = {**own, "yarn_orig_ctx": 0, **settings}
+    return {**params, "rope_scaling_type": -1 if kind is None else TYPES[kind]}
+
+
+def of_context_params(params: Any, metadata: Mapping[str, str]) -> dict[str, Any]:  # noqa: ANN401 - a ctypes struct
+    """What a `llama_context_params` says other than that the model decides.
+
+    Args:
+        params: Of a context of llama-cpp-python.
+        metadata: Of its model.
+
+    Raises:
+        ValueError: A value is none that a context takes here.
+    """
+    given: dict[str, Any] = {}
+    for name, (own, *_) in _NUMBERS.items():
+        value = getattr(params, name)
+        is_own = value == 0 if own == 0 else value < 0
+        if not is_own and not _is_default(name, value, metadata):
+            given[name] = value
+    if params.rope_scaling_type != -1:
+        names: dict[int, object] = {number: kind for kind, number in TYPES.items()}
+        kind = params.rope_scaling_type
+        given["rope_scaling_type"] = names.get(kind, kind)
+    if params.yarn_orig_ctx != 0:
+        given["yarn_orig_ctx"] = params.yarn_orig_ctx
+    return checked(given)
+
+
+def _is_default(name: str, value: float, metadata: Mapping[str, str]) -> bool:
+    """Whether it is what libllama would take anyhow."""
+    kind = metadata.get("general.architecture", "")
+    is_in_file = f"{kind}.rope.scaling.{name}" in metadata
+    return not is_in_file and value == _YARN_DEFAULTS.get(name)

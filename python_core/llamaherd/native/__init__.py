@@ -1,0 +1,1 @@
+"""The shim: the only room that knows cffi."""

@@ -1,0 +1,127 @@
+"""Finds libllama, loads it before the shim does, and checks that both fit together."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import os
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import AbiMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SKIP_VARIABLE = "LLAMAHERD_SKIP_ABI_CHECK"
+_CURE = (
+    "Reinstall both: pip install --force-reinstall --no-cache-dir llamaherd "
+    f"(or set {_SKIP_VARIABLE}=1 to go on at your own risk)"
+)
+
+
+def libllama_folder() -> Path:
+    """The folder that `import llama_cpp` would load libllama from.
+
+    Raises:
+        AbiMismatchError: llama-cpp-python is not installed.
+    """
+    override = os.environ.get("LLAMA_CPP_LIB_PATH")
+    if override is not None:
+        return Path(override)
+    spec = find_spec("llama_cpp")
+    if spec is None or spec.origin is None:
+        raise AbiMismatchError("llamaherd needs llama-cpp-python, which is not installed")
+    return Path(spec.origin).parent / "lib"
+
+
+def preload(folder: Path) -> None:
+    """Loads the one libllama that the shim and `llama_cpp` are to share.
+
+    Without it the linker may find a second copy, whose models and contexts are of no use
+    to the first. Loading the exact file makes every later request find this one.
+
+    Args:
+        folder: Where the libraries lie, see `libllama_folder`.
+    """
+    if sys.platform == "win32":
+        os.add_dll_directory(str(folder))
+    names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
+    path = folder / names.get(sys.platform, "libllama.so")
+    # A build may name it otherwise; then the shim's own search path decides.
+    if path.exists():
+        ctypes.CDLL(str(path))
+
+
+def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
+    """Compares the installed llama-cpp-python with the one the shim was compiled with.
+
+    Args:
+        version: Version of llama-cpp-python at build time.
+        header_sha256: SHA-256 in hex of each header that the shim includes.
+
+    Raises:
+        AbiMismatchError: They differ; the message names both.
+    """
+    if skipped():
+        return
+    try:
+        installed = distribution("llama-cpp-python")
+    except PackageNotFoundError as error:
+        raise AbiMismatchError("llama-cpp-python is not installed") from error
+    if installed.version != version:
+        raise AbiMismatchError(
+            f"llamaherd was compiled for llama-cpp-python {version}, but "
+            f"{installed.version} is installed. {_CURE}"
+        )
+    for name, found in _recorded_sha256(installed, header_sha256).items():
+        if found != header_sha256[name]:
+            raise AbiMismatchError(
+                f"llamaherd was compiled with another {name} (SHA-256 "
+                f"{header_sha256[name]}) than the installed one ({found}). {_CURE}"
+            )
+
+
+def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -> None:
+    """Compares the loaded library with the headers, whatever file it came from.
+
+    Args:
+        loaded_commit: `ggml_commit()` of the loaded library.
+        built_commit: Commit of the library at build time, perhaps abbreviated.
+        default_n_batch: n_batch of `llama_context_default_params()`: 2048 if the struct
+            has the layout that the header promised.
+
+    Raises:
+        AbiMismatchError: They differ; the message names both.
+    """
+    if skipped():
+        return
+    if not loaded_commit.startswith(built_commit):
+        raise AbiMismatchError(
+            f"llamaherd was compiled for llama.cpp {built_commit}, but the loaded "
+            f"libllama is of {loaded_commit}. {_CURE}"
+        )
+    if default_n_batch != 2048:
+        raise AbiMismatchError(
+            f"libllama's default n_batch reads as {default_n_batch}, not 2048: its "
+            f"structs differ from the headers. {_CURE}"
+        )
+
+
+def skipped() -> bool:
+    """Whether the user asked for no checks."""
+    return os.environ.get(_SKIP_VARIABLE) == "1"
+
+
+def _recorded_sha256(
+    installed: Distribution, wanted: Mapping[str, str]
+) -> dict[str, str]:
+    """SHA-256 in hex of the wanted files as pip recorded them: no file is read again."""
+    return {
+        file.as_posix(): base64.urlsafe_b64decode(file.hash.value + "==").hex()
+        for file in installed.files or ()
+        if file.hash is not None and file.as_posix() in wanted
+    }

@@ -1,0 +1,282 @@
+"""The native engine: `engine.Engine` on top of llamaherd.h."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from llamaherd.native.shim import check, ffi, free_early, free_with, lib
+from llamaherd.schedule.engine import Counts, Finish, Output, RunOutcome, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.sampling import SamplingParams
+    from llamaherd.native._shim import CData
+    from llamaherd.schedule.client import Request
+
+_MAX_SETTINGS = 1024  # kept in native form; grammars can be large
+_MAX_EVENTS = 512  # more than libllama allows sequences
+# Fields that go over as they are.
+_PLAIN_SETTINGS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "top_n_sigma",
+    "repeat_last_n",
+    "penalty_repeat",
+    "penalty_freq",
+    "penalty_present",
+    "xtc_probability",
+    "xtc_threshold",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "ignore_eos",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineParams:
+    """Fields of `lh_engine_params`, by the same names and with the same meaning."""
+
+    n_ctx: int
+    n_seq_max: int
+    n_batch: int
+    n_ubatch: int
+    n_threads: int
+    n_threads_batch: int
+    kv_unified: bool
+    flash_attn: int
+    offload_kqv: bool
+    swa_full: bool
+    type_k: int
+    type_v: int
+    deterministic: bool
+    rope_scaling_type: int
+    rope_freq_base: float
+    rope_freq_scale: float
+    yarn_ext_factor: float
+    yarn_attn_factor: float
+    yarn_beta_fast: float
+    yarn_beta_slow: float
+    yarn_orig_ctx: int
+
+
+class NativeEngine:
+    """A llama_context and the requests on it. See `engine.Engine` for the methods.
+
+    Args:
+        model: An `lh_model *`, kept alive by the engine.
+        params: What the context is made with.
+
+    Raises:
+        ContextError: libllama cannot make such a context.
+    """
+
+    def __init__(self, model: CData, params: EngineParams) -> None:
+        native = ffi.new("lh_engine_params *")
+        for field in fields(EngineParams):
+            setattr(native, field.name, getattr(params, field.name))
+        out = ffi.new("lh_engine **")
+        self._error = ffi.new("lh_error *")
+        check(lib.lh_engine_new(model, native, out, self._error), self._error)
+        self._engine = out[0]
+        self._lock = RLock()  # of `abort` and `close`, which come from any thread
+        free_with(self, model, ffi.gc(out[0], lib.lh_engine_free))
+        self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
+        self._info = ffi.new("lh_engine_info *")
+        self._client = ffi.new("lh_client_info *")
+        self._events = ffi.new("int64_t[]", _MAX_EVENTS)
+
+    def close(self) -> None:
+        """Frees the context at once, whoever still points to this object.
+
+        Nothing but `abort` may run or be called after it.
+        """
+        with self._lock:
+            self._engine = ffi.NULL
+            self._settings.clear()
+            free_early(self)
+
+    @property
+    def n_ctx(self) -> int:
+        """KV cells in all, as libllama rounded them."""
+        return int(self._engine_info().n_ctx)
+
+    @property
+    def n_ctx_seq(self) -> int:
+        """Most cells that one sequence may have."""
+        return int(self._engine_info().n_ctx_seq)
+
+    def n_cells_taken(self) -> int:
+        info = self._engine_info()
+        return int(info.n_cells_used + info.n_cells_pending)
+
+    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+        native = ffi.new("lh_request *")
+        native.id = id_
+        tokens = ffi.from_buffer("int32_t[]", request.tokens)
+        native.tokens = tokens
+        native.n_tokens = len(request.tokens)
+        native.max_tokens = request.max_tokens
+        native.fork_from = -1 if fork_from is None else fork_from
+        stop = [ffi.new("char[]", text.encode()) for text in request.stop]
+        stops = ffi.new("char *[]", stop)
+        sizes = ffi.new("int32_t[]", [len(text) - 1 for text in stop])
+        native.stop = stops
+        native.stop_size = sizes
+        native.n_stop = len(stop)
+        if request.max_tokens > 0:
+            native.sampling, _ = self._sampling(request.sampling)
+            native.sampling.seed = request.seed
+        check(lib.lh_engine_submit(self._engine, native, self._error), self._error)
+
+    def run(
+        self,
+        ids: Sequence[int] | None = None,
+        *,
+        max_steps: int = 0,
+        max_time_ms: int = 0,
+        draft: bool = False,
+    ) -> RunOutcome:
+        params = ffi.new("lh_run_params *")
+        chosen = ffi.NULL if ids is None else ffi.new("int64_t[]", list(ids))
+        params.ids = chosen
+        params.n_ids = 0 if ids is None else len(ids)
+        params.max_steps = max_steps
+        params.max_time_ms = max_time_ms
+        params.draft = draft
+        result = ffi.new("lh_run_result *")
+        status = lib.lh_engine_run(
+            self._engine, params, self._events, _MAX_EVENTS, result, self._error
+        )
+        if status not in _STATUS:
+            check(status, self._error)
+        message = ffi.string(self._error.message) if status != lib.LH_OK else b""
+        return RunOutcome(
+            status=_STATUS[status],
+            events=tuple(ffi.unpack(self._events, result.n_events)),
+            n_steps=result.n_steps,
+            n_active=result.n_active,
+            decode_code=result.decode_code,
+            message=message.decode(errors="replace"),
+        )
+
+    def pause(self, id_: int) -> int:
+        check(lib.lh_client_pause(self._engine, id_, self._error), self._error)
+        return int(self._client_info(id_).n_cells)
+
+    def resume(self, id_: int) -> None:
+        check(lib.lh_client_resume(self._engine, id_, self._error), self._error)
+
+    def end(self, id_: int, finish: Finish, message: str) -> None:
+        status = lib.lh_client_end(
+            self._engine, id_, finish, message.encode(), self._error
+        )
+        check(status, self._error)
+
+    def get(self, id_: int) -> Output:
+        info = self._client_info(id_)
+        return Output(
+            finish=Finish(info.finish),
+            text=ffi.buffer(info.text, info.n_text)[:].decode(errors="replace"),
+            tokens=ffi.unpack(info.tokens, info.n_generated) if info.n_generated else [],
+            n_reused=info.n_reused,
+            seed=info.seed,
+            message=ffi.string(info.message).decode(errors="replace"),
+            complete=bool(info.complete),
+        )
+
+    def release(self, id_: int) -> None:
+        check(lib.lh_client_release(self._engine, id_, self._error), self._error)
+
+    def reset(self) -> None:
+        check(lib.lh_engine_reset(self._engine, self._error), self._error)
+
+    def abort(self, *, on: bool) -> None:
+        with self._lock:
+            if self._engine != ffi.NULL:
+                lib.lh_engine_abort(self._engine, on)
+
+    def restart_high_water(self) -> None:
+        check(lib.lh_engine_restart_high_water(self._engine, self._error), self._error)
+
+    def counts(self) -> Counts:
+        stats = ffi.new("lh_stats *")
+        check(lib.lh_engine_get_stats(self._engine, stats, self._error), self._error)
+        return Counts(**{f.name: getattr(stats, f.name) for f in fields(Counts)})
+
+    def _engine_info(self) -> CData:
+        check(lib.lh_engine_get_info(self._engine, self._info, self._error), self._error)
+        return self._info
+
+    def _client_info(self, id_: int) -> CData:
+        status = lib.lh_client_get(self._engine, id_, self._client, self._error)
+        check(status, self._error)
+        return self._client
+
+    def _sampling(self, params: SamplingParams) -> tuple[CData, list[CData]]:
+        """An `lh_sampling_params` and what it points to, made once per settings."""
+        if params not in self._settings:
+            if len(self._settings) == _MAX_SETTINGS:
+                self._settings.clear()
+            self._settings[params] = _native_sampling(params)
+        return self._settings[params]
+
+
+def check_sampling(model: CData, params: SamplingParams) -> None:
+    """Checks settings as an engine would when a request with them is submitted.
+
+    Args:
+        model: An `lh_model *`.
+        params: The settings.
+
+    Raises:
+        ValueError: They cannot be used with this model.
+    """
+    native, _kept = _native_sampling(params)
+    error = ffi.new("lh_error *")
+    check(lib.lh_sampling_check(model, native, error), error)
+
+
+_STATUS = {
+    lib.LH_OK: Status.OK,
+    lib.LH_DECODE_ERROR: Status.REFUSED,
+    lib.LH_ABORTED: Status.ABORTED,
+}
+
+
+def _native_sampling(params: SamplingParams) -> tuple[CData, list[CData]]:
+    native = ffi.new("lh_sampling_params *")
+    for name in _PLAIN_SETTINGS:
+        setattr(native, name, getattr(params, name))
+    bias = dict(params.logit_bias)
+    kept = [
+        ffi.new("int32_t[]", list(bias)),
+        ffi.new("float[]", list(bias.values())),
+        *(ffi.new("char[]", text.encode()) for text in params.dry_breakers),
+    ]
+    breakers = ffi.new("char *[]", kept[2:])
+    native.n_logit_bias = len(bias)
+    native.logit_bias_token, native.logit_bias_value = kept[:2]
+    native.n_dry_breakers = len(params.dry_breakers)
+    native.dry_breakers = breakers
+    kept.append(breakers)
+    if params.grammar is not None:
+        kept.append(ffi.new("char[]", params.grammar.encode()))
+        native.grammar = kept[-1]
+    if params.choices is not None:
+        choices = [ffi.new("char[]", text.encode()) for text in params.choices]
+        native.n_choices = len(choices)
+        native.choices = array = ffi.new("char *[]", choices)
+        native.choice_size = sizes = ffi.new("int32_t[]", [len(c) - 1 for c in choices])
+        kept += [*choices, array, sizes]
+    return native, kept

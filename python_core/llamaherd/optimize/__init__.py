@@ -1,0 +1,1 @@
+"""Finding the type of a model that this processor computes fastest."""

@@ -1,0 +1,157 @@
+"""Files with a model's weights in another type."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ModelLoadError, QuantizeError
+from llamaherd.native import quantize as native_quantize
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+@dataclass(frozen=True, slots=True)
+class FileType:
+    """A mix of tensor types that a whole file can have.
+
+    Attributes:
+        ftype: The `enum llama_ftype` of llama.h.
+        bits: Bits per weight of most tensors.
+    """
+
+    ftype: int
+    bits: float
+
+
+# Those that need no importance matrix.
+TYPES = {
+    "F16": FileType(1, 16),
+    "BF16": FileType(32, 16),
+    "Q8_0": FileType(7, 8.5),
+    "Q6_K": FileType(18, 6.5625),
+    "Q5_1": FileType(9, 6),
+    "Q5_0": FileType(8, 5.5),
+    "Q5_K_M": FileType(17, 5.5),
+    "Q5_K_S": FileType(16, 5.5),
+    "Q4_1": FileType(3, 5),
+    "Q4_0": FileType(2, 4.5),
+    "Q4_K_M": FileType(15, 4.5),
+    "Q4_K_S": FileType(14, 4.5),
+    "IQ4_NL": FileType(25, 4.5),
+}
+
+
+def type_of(metadata: dict[str, str]) -> str | None:
+    """Name of the type that a model's metadata states; None: another one, or none."""
+    stated = metadata.get("general.file_type")
+    names = {str(value.ftype): name for name, value in TYPES.items()}
+    return names.get(stated) if stated is not None else None
+
+
+def target(source: Path, folder: Path, type_name: str) -> Path:
+    """Where the file of a type goes."""
+    return folder / f"{source.stem}.{type_name}.llamaherd.gguf"
+
+
+class Requantized:
+    """A requantized copy under a temporary name, gone at the end of a `with` unless kept.
+
+    Args:
+        source: A GGUF file.
+        folder: Where the copy goes.
+        type_name: A key of TYPES.
+        n_params: Weights that the model has.
+        n_threads: Threads that quantize.
+
+    Attributes:
+        path: The temporary file.
+
+    Raises:
+        QuantizeError: The folder cannot be written to, or has no room.
+    """
+
+    def __init__(
+        self, source: Path, folder: Path, type_name: str, n_params: int, n_threads: int
+    ) -> None:
+        self._source = source
+        self._type = type_name
+        self._target = target(source, folder, type_name)
+        self._n_threads = n_threads
+        needed = int(n_params * TYPES[type_name].bits / 8)
+        free = shutil.disk_usage(folder).free
+        if free < needed:
+            raise QuantizeError(
+                f"out: {str(folder)!r} has {free / 1e6:.0f} MB free, but the {type_name} "
+                f"file takes {needed / 1e6:.0f} MB or more"
+            )
+        try:
+            descriptor, name = tempfile.mkstemp(
+                prefix=f".{self._target.name}.", suffix=".part", dir=folder
+            )
+        except OSError as error:
+            raise QuantizeError(
+                f"out: {str(folder)!r} cannot be written to: {error}"
+            ) from error
+        os.close(descriptor)
+        self.path = Path(name)
+
+    def quantize(self) -> None:
+        """Fills the file. Cannot be interrupted.
+
+        Raises:
+            QuantizeError: libllama could not, or the disk became full.
+        """
+        try:
+            native_quantize.model_quantize(
+                os.fsencode(self._source),
+                os.fsencode(self.path),
+                ftype=TYPES[self._type].ftype,
+                n_threads=self._n_threads,
+            )
+        except ModelLoadError as error:
+            raise QuantizeError(
+                f"types: no {self._type} file was made: {error}"
+            ) from error
+
+    def keep(self) -> Path:
+        """Gives the file its name, which must not be taken. Returns that.
+
+        Raises:
+            QuantizeError: A file of that name has come up meanwhile.
+        """
+        self.path.chmod(self._source.stat().st_mode & 0o666)
+        try:
+            # Unlike a rename, a link never replaces a file.
+            os.link(self.path, self._target)
+        except FileExistsError as error:
+            raise QuantizeError(f"out: {str(self._target)!r} exists already") from error
+        except OSError:  # a file system without hard links
+            if self._target.exists():
+                raise QuantizeError(
+                    f"out: {str(self._target)!r} exists already"
+                ) from None
+            self.path.rename(self._target)
+        return self._target
+
+    def remove(self) -> None:
+        """Removes the temporary name. Doing it again does nothing."""
+        with suppress(FileNotFoundError):
+            self.path.unlink()
+
+    def __enter__(self) -> Requantized:  # noqa: PYI034 - typing.Self is of Python 3.11
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()

@@ -1,0 +1,1 @@
+"""Carries decisions out on an engine, in a thread of its own."""

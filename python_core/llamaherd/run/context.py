@@ -1,0 +1,390 @@
+"""Where prompts run: a KV cache on a model, sized when it is first needed."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import replace
+from threading import RLock
+from typing import TYPE_CHECKING, Literal, NoReturn
+from weakref import WeakKeyDictionary
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ContextClosedError, ContextError
+from llamaherd.memory import hardware, kv_cells
+from llamaherd.memory.plan import (
+    AUTO_SLOTS,
+    MAX_CTX,
+    MAX_HOLD,
+    MAX_SLOTS,
+    ROWS,
+    ROWS_AMX,
+    UNIFORM_ROWS,
+    Layout,
+    Plan,
+    Sizes,
+    make_plan,
+)
+from llamaherd.model import rope
+from llamaherd.model.model import Model
+from llamaherd.model.of_llama import told_of
+from llamaherd.native import shim
+from llamaherd.native.engine import EngineParams, NativeEngine
+from llamaherd.run.threads import warn_of_foreign
+from llamaherd.run.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from llama_cpp import Llama
+
+    from llamaherd.model.rope import ScalingType
+    from llamaherd.schedule.client import Kept
+
+_MAX_THREADS = 1024
+_MAX_BATCH = 1 << 16
+_FLASH_ATTN = {"auto": -1, False: 0, True: 1}
+
+
+class Context:
+    """A KV cache on a model, and the settings it is computed with.
+
+    The memory is taken at the first call and taken anew only when a call needs more, or
+    another layout. A context may be used from several threads: calls take turns, first
+    come, first served. It is a context manager.
+
+    Args:
+        model: Is kept alive.
+        n_ctx: KV cells in all. They are a pool: one prompt with its answer may use all of
+            them, and how many run at once follows from what fits. "auto": what the
+            prompts need, within half of the memory that is available.
+        n_seq_max: Prompts that may run at once, at most 248; sequences for shared
+            prefixes come on top. "auto": up to 40, or 32 where AMX multiplies.
+        n_threads: Threads for generation; None: the physical cores.
+        n_batch: Most tokens in one llama_decode; None: 512. Where each sequence has cells
+            of its own, those of answers come on top.
+        kv_layout: "per_sequence" gives each sequence the cells that the longest prompt
+            needs: fast, and a greedy answer hardly depends on what runs beside it.
+            "unified" lets all share one pool: fast for prompts that are a long prefix in
+            common and little else, and more run at once where lengths differ much and
+            memory is short; prompts are paused when it runs out. "auto": what suits the
+            prompts of the call.
+        n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512. Rounded
+            up a little to suit the number of sequences, unless `deterministic` and less
+            than `n_batch`.
+        n_threads_batch: Threads for prompts; None: as `n_threads`.
+        flash_attn: Use flash attention; "auto": if the model can.
+        type_k: Type of the cached keys, such as "f16" or "q8_0"; None: f16.
+        type_v: Type of the cached values; None: f16, or bf16 if `deterministic`.
+        offload_kqv: Keep the KV cache on the GPU, if there is one.
+        swa_full: Keep all cells of layers with sliding-window attention.
+        deterministic: Make every answer bit for bit independent of what runs beside it,
+            of the order and of `n_seq_max`. Calls then take 1.1 to 1.5 times as long,
+            with AMX up to 2.6 times; see docs/decisions/0012. For the processor: warns
+            where libllama can use a GPU.
+        rope_scaling_type: How rotary embeddings are stretched: "none", "linear", "yarn"
+            or "longrope". For this and the next seven, None: as the model's file says.
+        rope_freq_base: Their base frequency.
+        rope_freq_scale: What their frequencies are multiplied by.
+        yarn_ext_factor: YaRN's mix of interpolation and extrapolation.
+        yarn_attn_factor: YaRN's factor of magnitudes.
+        yarn_beta_fast: YaRN's low correction dimension.
+        yarn_beta_slow: YaRN's high correction dimension.
+        yarn_orig_ctx: Tokens that the model was trained on before it was stretched.
+
+    On a model of a `llama_cpp.Llama` what the Llama was told counts where an argument is
+    None or "auto".
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+        ModelClosedError: The model is closed.
+        ContextError: The model cannot generate: it has an encoder, or is for embeddings.
+    """
+
+    def __init__(  # noqa: PLR0917 - as R and C have them
+        self,
+        model: Model,
+        n_ctx: int | Literal["auto"] = "auto",
+        n_seq_max: int | Literal["auto"] = "auto",
+        n_threads: int | None = None,
+        n_batch: int | None = None,
+        kv_layout: Layout | Literal["auto"] = "auto",
+        *,
+        n_ubatch: int | None = None,
+        n_threads_batch: int | None = None,
+        flash_attn: bool | Literal["auto"] = "auto",
+        type_k: str | None = None,
+        type_v: str | None = None,
+        offload_kqv: bool = True,
+        swa_full: bool = False,
+        deterministic: bool = False,
+        rope_scaling_type: ScalingType | None = None,
+        rope_freq_base: float | None = None,
+        rope_freq_scale: float | None = None,
+        yarn_ext_factor: float | None = None,
+        yarn_attn_factor: float | None = None,
+        yarn_beta_fast: float | None = None,
+        yarn_beta_slow: float | None = None,
+        yarn_orig_ctx: int | None = None,
+    ) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model must be a llamaherd.Model, not {model!r}")
+        model.check_generates()
+        told = dict(model.told.context)
+        if n_ctx == "auto":
+            n_ctx = told.get("n_ctx", n_ctx)
+        if kv_layout == "auto":
+            kv_layout = told.get("kv_layout", kv_layout)
+        if flash_attn == "auto":
+            flash_attn = told.get("flash_attn", flash_attn)
+        self._rope = {
+            **{name: told[name] for name in rope.NAMES if name in told},
+            **rope.checked(
+                {
+                    "rope_scaling_type": rope_scaling_type,
+                    "rope_freq_base": rope_freq_base,
+                    "rope_freq_scale": rope_freq_scale,
+                    "yarn_ext_factor": yarn_ext_factor,
+                    "yarn_attn_factor": yarn_attn_factor,
+                    "yarn_beta_fast": yarn_beta_fast,
+                    "yarn_beta_slow": yarn_beta_slow,
+                    "yarn_orig_ctx": yarn_orig_ctx,
+                }
+            ),
+        }
+        layouts: tuple[Layout | Literal["auto"], ...] = (
+            "auto",
+            "unified",
+            "per_sequence",
+        )
+        layout = checks.choice("kv_layout", kv_layout, layouts)
+        self._sizes = Sizes(
+            n_ctx=_auto_or_integer("n_ctx", n_ctx, MAX_CTX),
+            n_seq_max=_auto_or_integer("n_seq_max", n_seq_max, MAX_SLOTS),
+            kv_layout=None if layout == "auto" else layout,
+            deterministic=deterministic,
+        )
+        least_batch = (self._sizes.n_seq_max or 1) + MAX_HOLD
+        batch = _integer_or("n_batch", n_batch, least_batch, _MAX_BATCH, 512)
+        ubatch = _integer_or("n_ubatch", n_ubatch, 1, batch, min(batch, 512))
+        threads = _integer_or("n_threads", n_threads, 1, _MAX_THREADS, hardware.n_cores())
+        type_names = tuple(kv_cells.TYPES)
+        keys_default = told.get("type_k", "f16")
+        keys = checks.choice(
+            "type_k", keys_default if type_k is None else type_k, type_names
+        )
+        values_default = told.get("type_v", "bf16" if deterministic else "f16")
+        values = checks.choice("type_v", type_v or values_default, type_names)
+        attention = checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
+        if checks.flag("deterministic", deterministic):
+            _check_deterministic(self._sizes, ubatch, attention, {keys, values})
+            attention = swa_full = True
+        # Sizes are filled in for each plan.
+        self._params = EngineParams(
+            n_ctx=0,
+            n_seq_max=0,
+            kv_unified=True,
+            n_batch=batch,
+            n_ubatch=ubatch,
+            n_threads=threads,
+            n_threads_batch=_integer_or(
+                "n_threads_batch", n_threads_batch, 1, _MAX_THREADS, threads
+            ),
+            flash_attn=_FLASH_ATTN[attention],
+            offload_kqv=checks.flag("offload_kqv", offload_kqv),
+            swa_full=checks.flag("swa_full", swa_full),
+            type_k=kv_cells.TYPES[keys][0],
+            type_v=kv_cells.TYPES[values][0],
+            deterministic=deterministic,
+            **rope.engine_params(self._rope),
+        )
+        warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
+        self.model = model
+        self.turns = Turns()
+        self._bytes_per_cell = kv_cells.bytes_per_cell(
+            model.metadata, model.info, keys, values
+        )
+        self._bytes_per_sequence = kv_cells.bytes_per_sequence(model.metadata, model.info)
+        # Read once, so that equal calls are planned equally.
+        self._memory_bytes = hardware.available_memory()
+        self._engine: NativeEngine | None = None
+        self._plan: Plan | None = None
+        self._kept: Kept = {}
+        self._closed = False
+        model.register(self)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The sizes of the KV cache that there is now; None before the first call."""
+        return self._plan
+
+    @property
+    def closed(self) -> bool:
+        """Whether the context was closed."""
+        return self._closed
+
+    @property
+    def numerics(self) -> dict[str, object]:
+        """Settings that change what is computed by more than rounding, by argument."""
+        names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
+        attention = {number: value for value, number in _FLASH_ATTN.items()}
+        cvec = self.model.told.cvec
+        return {
+            "type_k": names[self._params.type_k],
+            "type_v": names[self._params.type_v],
+            "flash_attn": attention[self._params.flash_attn],
+            "deterministic": self._params.deterministic,
+            **self._rope,
+            **({} if cvec is None else {"cvec": cvec.name}),
+        }
+
+    def prepare(
+        self, needs: Sequence[int], n_prefixes: int, n_shared: int
+    ) -> tuple[NativeEngine, Plan, Kept]:
+        """An engine for a call, made anew only if the one that is there does not do.
+
+        Only who holds `turns` may call this, and use the engine until then.
+
+        Args:
+            needs: Cells that each prompt with its answer needs.
+            n_prefixes: Prefixes that the prompts share.
+            n_shared: Tokens of the prefix that all of them share.
+
+        Raises:
+            ContextClosedError: The context was closed.
+            ContextError: There is not enough memory.
+        """
+        if self._closed:
+            raise ContextClosedError("the context is closed")
+        wanted = make_plan(
+            self._sizes,
+            needs,
+            n_prefixes,
+            n_shared,
+            n_batch=self._params.n_batch,
+            n_rows=ROWS_AMX if shim.has_amx() else ROWS,
+            bytes_per_cell=self._bytes_per_cell,
+            bytes_per_sequence=self._bytes_per_sequence,
+            memory_bytes=self._memory_bytes,
+        )
+        if self._engine is None or self._plan is None or not self._plan.covers(wanted):
+            self._free_engine()
+            self._engine, self._plan = self._make_engine(wanted)
+        return self._engine, self._plan, self._kept
+
+    def _make_engine(self, plan: Plan) -> tuple[NativeEngine, Plan]:
+        available = hardware.available_memory()
+        if plan.memory_bytes > available:
+            raise ContextError(
+                f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
+                f"takes {plan.memory_bytes / 1e9:.1f} GB, {available / 1e9:.1f} are "
+                "available: lower n_ctx (or n_seq_max, for kv_layout='per_sequence')"
+            )
+        params = replace(
+            self._params,
+            n_ctx=plan.n_ctx,
+            n_seq_max=plan.n_sequences,
+            kv_unified=plan.kv_layout == "unified",
+        )
+        engine = NativeEngine(self.model.handle, params)
+        return engine, replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
+
+    def close(self) -> None:
+        """Frees the KV cache. A call that runs ends with `ContextClosedError`."""
+        self._closed = True
+        engine = self._engine
+        if engine is not None:
+            engine.abort(on=True)
+        with self.turns:
+            self._free_engine()
+
+    def _free_engine(self) -> None:
+        engine, self._engine, self._plan = self._engine, None, None
+        self._kept.clear()
+        if engine is not None:
+            engine.close()
+
+    def __enter__(self) -> Context:  # noqa: PYI034 - typing.Self is of Python 3.11
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        checks.stays_here(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self._plan or "not sized yet"
+        return f"<Context on {self.model!r}: {state}>"
+
+
+_contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
+_contexts_lock = RLock()
+
+
+def as_context(value: object) -> Context:
+    """A context, or the one that belongs to a `llama_cpp.Llama`.
+
+    Raises:
+        TypeError: `value` is neither.
+    """
+    if isinstance(value, Context):
+        return value
+    llama_cpp = sys.modules.get("llama_cpp")
+    if llama_cpp is None or not isinstance(value, llama_cpp.Llama):
+        raise TypeError(
+            "ctx must be a llamaherd.Context or a llama_cpp.Llama, not "
+            f"{type(value).__name__}"
+        )
+    with _contexts_lock:
+        context = _contexts_of_llamas.get(value)
+        if context is None or context.closed or context.model.told != told_of(value):
+            # Borrowed: one that kept its Llama alive would never leave the dictionary.
+            model = Model.borrow(value)
+            offload = dict(model.told.context).get("offload_kqv", True)
+            context = Context(model, offload_kqv=offload)
+            _contexts_of_llamas[value] = context
+        return context
+
+
+def _check_deterministic(
+    sizes: Sizes, n_ubatch: int, flash_attn: object, types: set[str]
+) -> None:
+    """Refuses settings under which the shape of a batch changes the rounding."""
+    reason = ""
+    if sizes.kv_layout == "unified":
+        reason = "kv_layout='unified'"
+    elif flash_attn is False:
+        reason = "flash_attn=False"
+    elif types <= {"f16", "f32"}:
+        reason = f"type_k and type_v both in f16 and f32 ({', '.join(sorted(types))})"
+    least = (sizes.n_seq_max or AUTO_SLOTS) + MAX_HOLD
+    if not reason and (n_ubatch % UNIFORM_ROWS or n_ubatch < least):
+        must = f"it must be a multiple of {UNIFORM_ROWS}, at least {least}"
+        reason = f"n_ubatch={n_ubatch}: {must}"
+    if reason:
+        raise ValueError(f"deterministic=True does not go with {reason}")
+    if shim.supports_gpu():
+        warnings.warn(
+            "deterministic=True holds for what the processor computes; with a GPU it has "
+            "not been tested",
+            stacklevel=3,
+        )
+
+
+def _auto_or_integer(name: str, value: object, high: int) -> int | None:
+    if isinstance(value, str):
+        checks.choice(name, value, ("auto",))
+        return None
+    return checks.integer(name, value, 1, high)
+
+
+def _integer_or(name: str, value: object, low: int, high: int, default: int) -> int:
+    return default if value is None else checks.integer(name, value, low, high)

@@ -1,0 +1,215 @@
+"""A call that runs in a thread of its own, so that its caller stays free to act."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import warnings
+from threading import Event, RLock
+from time import monotonic
+from typing import TYPE_CHECKING, NoReturn, Protocol
+from weakref import WeakSet
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ContextClosedError, ForkError, JournalWarning
+from llamaherd.journal.recording import RecordedCall
+from llamaherd.native import shim
+from llamaherd.run.threads import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.core.results import Results
+    from llamaherd.core.stats import Progress
+    from llamaherd.memory.plan import Plan
+    from llamaherd.run.call import Call
+    from llamaherd.run.context import Context
+    from llamaherd.schedule.client import Kept
+    from llamaherd.schedule.engine import Engine
+
+_SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
+
+
+class Job:
+    """A call under way. It waits for its turn on the context, then runs.
+
+    Args:
+        context: Where to run.
+        call: What to run.
+        owner: Is kept alive: a Llama whose model the context uses, perhaps.
+
+    Raises:
+        RuntimeError: The interpreter is ending, or no thread can be started.
+    """
+
+    def __init__(
+        self, context: Context, call: Call | RecordedCall, owner: object = None
+    ) -> None:
+        self._owner = owner
+        self._context = context
+        self._call = call
+        self._engine: Engine | None = None  # while it is this job's turn
+        self._is_cancelled = False
+        self._is_done = Event()
+        self._results: Results | None = None
+        self._error: BaseException | None = None
+        self._worker: Worker | None = None
+        self._worker = start_thread(self, self._run)
+
+    @property
+    def progress(self) -> Progress:
+        """How far the call is."""
+        return self._call.progress
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the call is over; Ctrl-C ends the wait, not the call.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds; None: as long as it takes.
+
+        Returns:
+            Whether the call is over.
+
+        Raises:
+            ForkError: This process was forked; the call runs in its parent.
+        """
+        return wait_for(self._is_done, timeout_s, self._worker)
+
+    def cancel(self) -> None:
+        """Ends the call within a fraction of a second; what is finished is kept."""
+        self._is_cancelled = True
+        engine = self._engine
+        if engine is not None:
+            engine.abort(on=True)
+
+    def results(self) -> Results:
+        """Waits for the call and returns its results.
+
+        Raises:
+            GenerationError: A prompt failed, and `on_error` is "stop".
+            ContextClosedError: The context was closed.
+            ContextError: There is not enough memory.
+            JournalError: The journal is damaged.
+            ForkError: This process was forked; the call runs in its parent.
+        """
+        self.wait()
+        if isinstance(self._call, RecordedCall) and self._call.problem:
+            warnings.warn(f"journal: {self._call.problem}", JournalWarning, stacklevel=2)
+        if self._error is not None:
+            raise self._error
+        if self._results is None:
+            raise MemoryError("the call's thread ended for want of memory")
+        return self._results
+
+    def __reduce__(self) -> NoReturn:
+        checks.stays_here(self)
+
+    def _run(self) -> None:
+        try:
+            with self._context.turns:
+                self._results = self._take_turn()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._error = error
+        finally:
+            self._is_done.set()
+
+    def _take_turn(self) -> Results:
+        try:
+            results = self._call.run(self._prepare, self._must_stop)
+        finally:
+            self._engine = None
+        if self._context.closed and "cancelled" in results.finish_reasons:
+            raise ContextClosedError("the context was closed while it generated")
+        if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
+            sys.stderr.write(f"llamaherd: {results.stats}\n")
+        return results
+
+    def _prepare(
+        self, needs: Sequence[int], n_prefixes: int, n_shared: int
+    ) -> tuple[Engine, Plan, Kept]:
+        engine, plan, kept = self._context.prepare(needs, n_prefixes, n_shared)
+        # In this order: a `cancel` in between has set the flag that the call looks at.
+        self._engine = engine
+        engine.abort(on=False)
+        return engine, plan, kept
+
+    def _must_stop(self) -> bool:
+        return self._is_cancelled or self._context.closed
+
+
+def wait_for(
+    is_done: Event, timeout_s: float | None, worker: Worker | None = None
+) -> bool:
+    """Waits for work in a thread, in slices, so that Ctrl-C is seen.
+
+    Args:
+        is_done: Set when it is over.
+        timeout_s: Longest time to wait, in seconds; None: as long as it takes.
+        worker: What does it. If it ends without a word, the work is over, too.
+
+    Returns:
+        Whether it is over.
+
+    Raises:
+        ForkError: This process was forked; the work goes on in its parent.
+    """
+    end = None if timeout_s is None else monotonic() + timeout_s
+    while not is_done.is_set():
+        shim.check_process()  # in a forked child nobody will ever set it
+        if worker is not None and worker.is_over:
+            return True
+        left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
+        if left <= 0:
+            return False
+        is_done.wait(left)
+    return True
+
+
+class Cancellable(Protocol):
+    """Work in a thread."""
+
+    def cancel(self) -> None:
+        """Ends it soon; returns at once."""
+
+    def wait(self) -> bool:
+        """Waits for its end."""
+        ...
+
+
+_jobs: WeakSet[Cancellable] = WeakSet()
+_jobs_lock = RLock()
+_is_exiting = Event()
+
+
+def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
+    """Starts the thread of a job, which is cancelled when the interpreter ends.
+
+    Raises:
+        RuntimeError: The interpreter is ending, or no thread can be started.
+    """
+    with _jobs_lock:
+        if _is_exiting.is_set():
+            raise RuntimeError("the interpreter is ending: no new call can start")
+        _jobs.add(job)
+        try:
+            return Worker(run)
+        except BaseException:
+            _jobs.discard(job)  # nobody would ever end it
+            raise
+
+
+@atexit.register
+def _cancel_all() -> None:
+    """Native code must not go on while the interpreter is taken down."""
+    try:
+        shim.check_process()
+    except ForkError:
+        return  # the jobs are the parent's
+    with _jobs_lock:
+        _is_exiting.set()  # other threads may still try to start some
+        jobs = list(_jobs)
+    for job in jobs:
+        job.cancel()
+    for job in jobs:
+        job.wait()

@@ -1,0 +1,96 @@
+"""Threads: one that cannot get lost, and a word on those that ggml computes with."""
+
+from __future__ import annotations
+
+import _thread
+import platform
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from llamaherd.native import _build_info, shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SLICE_S = 0.05  # longest wait after which its end is seen
+
+
+class _Token:
+    """Lives as long as the thread that was given it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Worker:
+    """A thread that tells when it ends, whatever ends it.
+
+    `threading.Thread.start()` waits for ever if the new thread finds no memory to say
+    that it runs.
+
+    Args:
+        run: What it does.
+
+    Raises:
+        RuntimeError: It cannot be started, mostly for want of memory.
+    """
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        started = _thread.allocate_lock()
+        started.acquire()
+        token = _Token()
+        self._token = ref(token)
+        _thread.start_new_thread(_run_in_thread, (started, run, token))
+        del token  # now it is the thread's alone
+        while not started.acquire(timeout=_SLICE_S):
+            if not self.is_over:
+                continue
+            if started.acquire(blocking=False):  # it began and ended in between
+                return
+            raise RuntimeError("can't start new thread: it found no memory")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._token() is None
+
+
+def _run_in_thread(
+    started: _thread.LockType,
+    run: Callable[[], None],
+    _token: _Token,  # goes when the thread's frame does
+) -> None:
+    started.release()
+    # As `threading` does, for debuggers and coverage.
+    trace, profile = threading.gettrace(), threading.getprofile()
+    if trace is not None:
+        sys.settrace(trace)
+    if profile is not None:
+        sys.setprofile(profile)
+    run()
+
+
+_warned: set[str] = set()
+
+
+def warn_of_foreign(n_threads: int) -> None:
+    """Warns once if ggml computes with threads that others may slow down many times."""
+    if (
+        n_threads == 1
+        or _warned
+        or sys.platform != "linux"
+        or platform.machine() not in ("x86_64", "aarch64")
+        or shim.own_threads()
+    ):
+        return
+    _warned.add("foreign threads")
+    version = _build_info.LLAMA_CPP_PYTHON_VERSION
+    warnings.warn(
+        "llama-cpp-python was compiled without GCC's OpenMP: where other programs are "
+        "busy, it may take many times as long. Compile it anew: CC=gcc CXX=g++ "
+        "CMAKE_ARGS='-DGGML_OPENMP=ON' pip install --force-reinstall --no-cache-dir "
+        f"--no-deps llama-cpp-python=={version}",
+        stacklevel=3,
+    )
