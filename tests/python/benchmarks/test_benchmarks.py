@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from llamaherd.memory.plan import MAX_HOLD
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
-FOLDER = Path(__file__).parent.parent / "faults"
+FOLDER = Path(__file__).parents[2] / "faults"
 N_CASES = 75  # of each kind of fault
 
 pytestmark = pytest.mark.skipif(

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
-FOLDER = Path(__file__).parent.parent / "faults"
+FOLDER = Path(__file__).parents[2] / "faults"
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="puts a library in front of others with LD_PRELOAD"

@@ -165,7 +165,7 @@ run(Path(sys.argv[2]), many(int(sys.argv[3])))
 
 
 def test_processes_share_a_journal(folder: Path) -> None:
-    command = [sys.executable, "-c", PROCESS, str(Path(__file__).parent), str(folder)]
+    command = [sys.executable, "-c", PROCESS, str(Path(__file__).parents[1]), str(folder)]
     processes = [subprocess.Popen([*command, str(start)]) for start in (0, 500, 1000)]
     assert [process.wait(120) for process in processes] == [0, 0, 0]
     found = entries(folder)
