@@ -10,10 +10,11 @@ from array import array
 from typing import TYPE_CHECKING
 
 from llamaherd import SamplingParams
+from llamaherd.core.outcome import Counts, Finish, Output, RunOutcome, Status
+from llamaherd.core.request import Request
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, Plan
 from llamaherd.run.call import Call
-from llamaherd.schedule.client import Request
-from llamaherd.schedule.engine import Counts, Engine, Finish, Output, RunOutcome, Status
+from llamaherd.schedule.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,19 +8,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import NoSpaceError
-from llamaherd.schedule.engine import (
-    NO_KV_SLOT,
-    Counts,
-    Finish,
-    Output,
-    RunOutcome,
-    Status,
-)
+from llamaherd.core.outcome import NO_KV_SLOT, Counts, Finish, Output, RunOutcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.schedule.client import Request
+    from llamaherd.core.request import Request
 
 N_VOCAB = 1000
 BAD_GRAMMAR = "no grammar"

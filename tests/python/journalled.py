@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from fake_engine import FakeEngine, text_of
 from llamaherd import SamplingParams, journal_read
+from llamaherd.core.request import Request
 from llamaherd.journal.journal import Journal
 from llamaherd.journal.recording import RecordedCall
 from llamaherd.memory.plan import Plan
 from llamaherd.model.file import ModelFile
 from llamaherd.run.call import Call
 from llamaherd.run.turns import Turns
-from llamaherd.schedule.client import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from llamaherd.api.progress import ProgressOption
+    from llamaherd.core.outcome import Output
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
-    from llamaherd.schedule.engine import Output
 
     # The arguments of a `Job`.
     Prepared = tuple[Context, Call | RecordedCall, object]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import TokenizeError
+from llamaherd.core.request import Request
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.model.tokens import PARSE_SPECIAL, prompt_tokens
 from llamaherd.native import shim
 from llamaherd.native.engine import check_sampling
-from llamaherd.schedule.client import Request
 
 if TYPE_CHECKING:
     from llamaherd.model.model import Model

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.outcome import Counts
     from llamaherd.core.results import Result
     from llamaherd.memory.plan import Plan
-    from llamaherd.schedule.engine import Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

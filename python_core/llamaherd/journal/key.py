@@ -11,7 +11,7 @@ from llamaherd.core.sampling import changed_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.schedule.client import Request
+    from llamaherd.core.request import Request
 
 _OF_REQUEST = {"max_tokens", "stop", "seed"}  # worked into requests, see `Request`
 

@@ -14,25 +14,25 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import JournalError
+from llamaherd.core.outcome import Finish, Output
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.file import shown
 from llamaherd.journal.journal import VERSION, Journal
 from llamaherd.journal.key import journal_key, settings_json
 from llamaherd.model.tokens import detokenize
-from llamaherd.schedule.engine import Finish, Output
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
+    from llamaherd.core.request import Request
     from llamaherd.core.results import FinishReason, Results
     from llamaherd.core.stats import Progress
     from llamaherd.model.adapters import Lora
     from llamaherd.model.file import ModelFile
     from llamaherd.run.call import Call, Prepare
     from llamaherd.run.context import Context
-    from llamaherd.schedule.client import Request
 
 _GROUP_S = 0.1  # longest time that a result waits for others to be stored with
 _REST = 20  # pause after a failed try, in times of what it took: 5% of a run at most

@@ -6,15 +6,15 @@ from dataclasses import dataclass, fields
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from llamaherd.core.outcome import Counts, Finish, Output, RunOutcome, Status
 from llamaherd.native.shim import check, ffi, free_early, free_with, lib
-from llamaherd.schedule.engine import Counts, Finish, Output, RunOutcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.request import Request
     from llamaherd.core.sampling import SamplingParams
     from llamaherd.native._shim import CData
-    from llamaherd.schedule.client import Request
 
 _MAX_SETTINGS = 1024  # kept in native form; grammars can be large
 _MAX_EVENTS = 512  # more than libllama allows sequences

@@ -6,20 +6,21 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core.errors import GenerationError
+from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import FinishReason, Result, Results
 from llamaherd.core.stats import Progress, Stats, make_stats
 from llamaherd.memory.plan import MAX_DEPTH
 from llamaherd.run.runner import Runner
 from llamaherd.schedule import prefix_tree
 from llamaherd.schedule.client import make_clients
-from llamaherd.schedule.engine import Finish, Output
 from llamaherd.schedule.scheduler import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from llamaherd.core.request import Request
     from llamaherd.memory.plan import Plan
-    from llamaherd.schedule.client import Client, Kept, Request
+    from llamaherd.schedule.client import Client, Kept
     from llamaherd.schedule.engine import Engine
 
     # Makes ready for needs (cells of each prompt with its answer), so many prefixes, and

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import NativeError, NoSpaceError
+from llamaherd.core.outcome import Finish, Output, Status
 from llamaherd.schedule.client import State
-from llamaherd.schedule.engine import Finish, Output, Status
 from llamaherd.schedule.fallback import is_guilty, isolate
 from llamaherd.schedule.scheduler import Kind, Limits, Scheduler
 

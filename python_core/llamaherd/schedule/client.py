@@ -1,4 +1,4 @@
-"""A request and its life: what the scheduler moves around."""
+"""A request's life: what the scheduler moves around."""
 
 from __future__ import annotations
 
@@ -6,39 +6,12 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.request import Request
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Sequence
 
     from llamaherd.schedule.prefix_tree import PrefixTree
-
-_GREEDY = SamplingParams()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is asked of the engine.
-
-    Attributes:
-        tokens: int32[n], the whole prompt.
-        max_tokens: Tokens to generate at most; 0: a prefix, held for others to fork from.
-        sampling: Settings of the sampler chain; its `max_tokens`, `stop` and `seed` are
-            already worked into the fields here.
-        stop: Texts that end the answer.
-        seed: uint32, where the prompt's own generator starts.
-        text: The prompt as it was given; None if it was given as tokens.
-        problem: Why it fails without being run; "" if nothing is known to be wrong.
-    """
-
-    tokens: array[int]
-    max_tokens: int
-    sampling: SamplingParams = _GREEDY
-    stop: tuple[str, ...] = ()
-    seed: int = 0
-    text: str | None = None
-    problem: str = ""
 
 
 class State(Enum):

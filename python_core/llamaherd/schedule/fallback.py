@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llamaherd.schedule.engine import NO_KV_SLOT, Finish, Status
+from llamaherd.core.outcome import NO_KV_SLOT, Finish, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.schedule.engine import Engine, RunOutcome
+    from llamaherd.core.outcome import RunOutcome
+    from llamaherd.schedule.engine import Engine
 
 
 def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:

@@ -29,10 +29,11 @@ from llamaherd.run.job import Job
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.request import Request
     from llamaherd.core.results import Result
     from llamaherd.journal.entry import JournalEntry
     from llamaherd.memory.plan import Plan
-    from llamaherd.schedule.client import Kept, Request
+    from llamaherd.schedule.client import Kept
 
 POISON = N_VOCAB + 7
 

@@ -11,16 +11,17 @@ from journalled import SIZES
 from llamaherd import ContextClosedError, Interrupted, Progress
 from llamaherd.api.generate import _run
 from llamaherd.api.progress import reporter
+from llamaherd.core.request import Request
 from llamaherd.run.call import Call
 from llamaherd.run.job import Job
 from llamaherd.run.turns import Turns
-from llamaherd.schedule.client import Kept, Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.outcome import RunOutcome
     from llamaherd.memory.plan import Plan
-    from llamaherd.schedule.engine import RunOutcome
+    from llamaherd.schedule.client import Kept
 
 
 class SlowEngine(FakeEngine):

@@ -3,8 +3,8 @@ from __future__ import annotations
 from array import array
 
 from fake_engine import FakeEngine
-from llamaherd.schedule.client import Request
-from llamaherd.schedule.engine import Finish, RunOutcome, Status
+from llamaherd.core.outcome import Finish, RunOutcome, Status
+from llamaherd.core.request import Request
 from llamaherd.schedule.fallback import is_guilty, isolate
 
 REFUSAL = RunOutcome(status=Status.REFUSED, decode_code=-1, message="invalid batch")

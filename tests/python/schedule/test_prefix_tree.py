@@ -5,8 +5,9 @@ from itertools import takewhile
 
 from hypothesis import given
 from hypothesis import strategies as st
+from llamaherd.core.request import Request
 from llamaherd.schedule import prefix_tree
-from llamaherd.schedule.client import Request, make_clients
+from llamaherd.schedule.client import make_clients
 
 prompts_ = st.lists(
     st.lists(st.integers(0, 2), max_size=12).map(lambda tokens: array("i", tokens)),

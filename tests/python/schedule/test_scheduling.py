@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llamaherd import GenerationError, SamplingParams
 from llamaherd.core.errors import NativeError
+from llamaherd.core.outcome import Finish, RunOutcome
+from llamaherd.core.request import Request
 from llamaherd.memory.plan import MAX_HOLD, Plan
 from llamaherd.run.call import Call
-from llamaherd.schedule.client import Kept, Request
-from llamaherd.schedule.engine import Finish, RunOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.core.results import Result, Results
+    from llamaherd.schedule.client import Kept
 
 POISON = N_VOCAB + 7
 
