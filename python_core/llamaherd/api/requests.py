@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import secrets
 from array import array
-from collections.abc import Iterable, KeysView, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from io import IOBase
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
@@ -62,7 +60,7 @@ def make_requests(
     if isinstance(params, SamplingParams) and params.seed is not None:
         seed = params.seed
     base = _base_seed(seed)
-    given = checked_prompts(prompts)
+    given = checks.prompt_list(prompts)
     each = _checked_params(params, len(given))
     _check_common(model, each)
     tokens = [
@@ -121,34 +119,6 @@ def _too_long(model: Model, name: str, text: str) -> str:
                 f"about {n_tokens} tokens, more than the {n_most} that the model was "
                 "trained for: shorten it"
             )
-    return ""
-
-
-def checked_prompts(prompts: object) -> list[object]:
-    """The elements of a list of prompts.
-
-    Raises:
-        TypeError: It is no list of prompts.
-    """
-    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
-        raise TypeError(
-            f"prompts must be a list of prompts, not {type(prompts).__name__} "
-            "(generate() answers a single one)"
-        )
-    what = _not_prompts(prompts)
-    if what:
-        raise TypeError(f"prompts must be a list of prompts, not {what}")
-    return list(prompts)
-
-
-def _not_prompts(prompts: object) -> str:
-    """What Python would take for a list, though nobody can mean it so; "": nothing."""
-    if isinstance(prompts, AbstractSet) and not isinstance(prompts, KeysView):
-        return f"a {type(prompts).__name__}: it has no order that results could have"
-    if isinstance(prompts, IOBase):
-        return "an open file: read it first, with .read() or .read().splitlines()"
-    if hasattr(prompts, "columns"):  # iterating over a data frame gives their names
-        return f"a {type(prompts).__name__}: take one of its columns"
     return ""
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Set as AbstractSet
+from io import IOBase
 from numbers import Real
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -110,6 +113,23 @@ def stop_texts(name: str, value: object) -> tuple[str, ...]:
     return texts
 
 
+def prompt_list(prompts: object) -> list[object]:
+    """The elements of a list of prompts.
+
+    Raises:
+        TypeError: It is no list of prompts.
+    """
+    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+        raise TypeError(
+            f"prompts must be a list of prompts, not {type(prompts).__name__} "
+            "(generate() answers a single one)"
+        )
+    what = _not_prompts(prompts)
+    if what:
+        raise TypeError(f"prompts must be a list of prompts, not {what}")
+    return list(prompts)
+
+
 def stays_here(thing: object) -> NoReturn:
     """Refuses to be pickled or copied.
 
@@ -138,3 +158,14 @@ def shown(value: object) -> str:
 def _digits(number: int) -> str:
     """Python refuses to write very large numbers out."""
     return str(number) if abs(number) < 10**40 else "one of more than 40 digits"
+
+
+def _not_prompts(prompts: object) -> str:
+    """What Python would take for a list, though nobody can mean it so; "": nothing."""
+    if isinstance(prompts, AbstractSet) and not isinstance(prompts, KeysView):
+        return f"a {type(prompts).__name__}: it has no order that results could have"
+    if isinstance(prompts, IOBase):
+        return "an open file: read it first, with .read() or .read().splitlines()"
+    if hasattr(prompts, "columns"):  # iterating over a data frame gives their names
+        return f"a {type(prompts).__name__}: take one of its columns"
+    return ""

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from llamaherd.api.requests import checked_prompts
 from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.model import Model, as_model
@@ -64,7 +63,7 @@ def chat_prompts(model: Model, prompts: object, system: str | None) -> list[str]
         TypeError: A prompt is neither a text nor a list of messages.
         ChatTemplateError: As for `apply_chat_template`.
     """
-    given = checked_prompts(prompts)
+    given = checks.prompt_list(prompts)
     formatter = _formatter_of(model, None, add_generation_prompt=True)
     before: list[dict[str, object]] = []
     if system is not None:

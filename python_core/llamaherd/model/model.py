@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 from weakref import WeakMethod, WeakSet, ref
 
 from llamaherd.core import checks
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from llamaherd.model.adapters import Lora, LoraOption
     from llamaherd.native._shim import CData
     from llamaherd.native.shim import ModelInfo
-    from llamaherd.run.context import Context
+
+
+class Closable(Protocol):
+    """A context, as its model sees it."""
+
+    def close(self) -> None:
+        """Gives its memory back."""
 
 
 class Model:
@@ -149,7 +155,7 @@ class Model:
         self._was_closed = False
         self._owner: Llama | None = None
         self._in_use = InUse()
-        self._contexts: WeakSet[Context] = WeakSet()
+        self._contexts: WeakSet[Closable] = WeakSet()
         self._contexts_lock = RLock()  # garbage collection may close a Llama anywhere
 
     def _open(self, handle: CData) -> None:
@@ -258,7 +264,7 @@ class Model:
                 f"({kind}.attention.causal is false), so it cannot generate"
             )
 
-    def register(self, context: Context) -> None:
+    def register(self, context: Closable) -> None:
         """Has a context closed with the model.
 
         Raises:

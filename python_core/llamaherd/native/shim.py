@@ -6,7 +6,7 @@ import os
 import sys
 from array import array
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
 from llamaherd.core.errors import (
@@ -28,10 +28,48 @@ from llamaherd.native._shim import ffi, lib  # noqa: E402 - after the preload
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.model.adapters import ControlVector, Lora
     from llamaherd.native._shim import CData
 
 __all__ = ["ffi", "lib"]  # for the other modules of this room
+
+
+class Lora(Protocol):
+    """A LoRA adapter: a file, or the address of one that is loaded."""
+
+    @property
+    def path(self) -> os.PathLike[str] | None:
+        """Its file."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        """What it is multiplied by."""
+        ...
+
+    @property
+    def address(self) -> int:
+        """Of a `llama_adapter_lora`; 0: to be loaded."""
+        ...
+
+
+class ControlVector(Protocol):
+    """Arguments of `llama_set_adapter_cvec`."""
+
+    @property
+    def data(self) -> bytes:
+        """float32[n]."""
+        ...
+
+    @property
+    def first_layer(self) -> int:
+        """The first layer that it is added to."""
+        ...
+
+    @property
+    def last_layer(self) -> int:
+        """The last one."""
+        ...
+
 
 PARSE_AUTO = -1  # of `tokenize_prompt`: decide by how the prompt starts
 

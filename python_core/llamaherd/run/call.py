@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import FinishReason, Result, Results
-from llamaherd.core.stats import Progress, Stats, make_stats
+from llamaherd.core.stats import Progress, Stats
 from llamaherd.memory.plan import MAX_DEPTH
+from llamaherd.run.prefixes import find_prefixes
 from llamaherd.run.runner import Runner
-from llamaherd.schedule import prefix_tree
+from llamaherd.run.statistics import make_stats
 from llamaherd.schedule.client import make_clients
+from llamaherd.schedule.prefix_tree import PrefixTree, worth_a_fork
 from llamaherd.schedule.scheduler import Limits
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Call:
         watch: Called from the thread that runs the call, after each step, with each
             running prompt's index and output so far.
     """
+
+    problem = ""  # a journal may have one
 
     def __init__(
         self,
@@ -231,11 +235,11 @@ class Call:
         request = self._requests[i]
         return len(request.tokens) + request.max_tokens
 
-    def _tree(self, indices: Sequence[int]) -> prefix_tree.PrefixTree:
+    def _tree(self, indices: Sequence[int]) -> PrefixTree:
         tokens = [self._requests[i].tokens for i in indices]
         longest = max((self._need(i) for i in indices), default=0)
-        least = prefix_tree.worth_a_fork(longest)
-        return prefix_tree.build(tokens, least).limited(MAX_DEPTH)
+        least = worth_a_fork(longest)
+        return find_prefixes(tokens, least).limited(MAX_DEPTH)
 
     def _reject(self, indices: list[int], capacity: int, whose: str) -> list[int]:
         """Fails prompts that cannot be answered whatever happens; returns the others."""

@@ -13,7 +13,6 @@ from weakref import WeakSet
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError, ForkError, JournalWarning
-from llamaherd.journal.recording import RecordedCall
 from llamaherd.native import shim
 from llamaherd.run.threads import Worker
 
@@ -23,12 +22,30 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Results
     from llamaherd.core.stats import Progress
     from llamaherd.memory.plan import Plan
-    from llamaherd.run.call import Call
+    from llamaherd.run.call import Prepare
     from llamaherd.run.context import Context
     from llamaherd.schedule.client import Kept
     from llamaherd.schedule.engine import Engine
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
+
+
+class Runnable(Protocol):
+    """A call, or one whose results are stored as they come."""
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """After the run: what the caller must be warned of; "" if nothing."""
+        ...
+
+    def run(self, prepare: Prepare, is_cancelled: Callable[[], bool]) -> Results:
+        """Answers the prompts."""
+        ...
 
 
 class Job:
@@ -43,9 +60,7 @@ class Job:
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
 
-    def __init__(
-        self, context: Context, call: Call | RecordedCall, owner: object = None
-    ) -> None:
+    def __init__(self, context: Context, call: Runnable, owner: object = None) -> None:
         self._owner = owner
         self._context = context
         self._call = call
@@ -94,7 +109,7 @@ class Job:
             ForkError: This process was forked; the call runs in its parent.
         """
         self.wait()
-        if isinstance(self._call, RecordedCall) and self._call.problem:
+        if self._call.problem:
             warnings.warn(f"journal: {self._call.problem}", JournalWarning, stacklevel=2)
         if self._error is not None:
             raise self._error

@@ -1,16 +1,8 @@
-"""Which prefixes prompts share. The search itself is the shim's `lh_prefix_tree`."""
+"""Which prefixes prompts share."""
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import TYPE_CHECKING
-
-from llamaherd.native import shim
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MIN_TOKENS = 8  # fewer are sooner computed again than held
 # A fork copies all cells that a sequence has: it takes about the time of this share of as
@@ -85,16 +77,3 @@ class PrefixTree:
 def worth_a_fork(n_cells: int) -> int:
     """Tokens that a prefix must have at least, where sequences have `n_cells` each."""
     return max(_MIN_TOKENS, n_cells // _FORK_SHARE)
-
-
-def build(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
-    """Finds the prefixes that prompts share, in O(total log n).
-
-    Args:
-        prompts: Each an int32[n_tokens].
-        min_tokens: Tokens that a node adds to its parent at least.
-    """
-    tokens = array("i")
-    tokens.frombytes(b"".join(map(memoryview, prompts)))
-    offsets = array("q", accumulate(map(len, prompts), initial=0))
-    return PrefixTree(*shim.prefix_tree(tokens, offsets, min_tokens))

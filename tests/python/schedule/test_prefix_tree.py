@@ -2,12 +2,16 @@ from __future__ import annotations
 
 from array import array
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.core.request import Request
-from llamaherd.schedule import prefix_tree
+from llamaherd.run.prefixes import find_prefixes
 from llamaherd.schedule.client import make_clients
+
+if TYPE_CHECKING:
+    from llamaherd.schedule.prefix_tree import PrefixTree
 
 prompts_ = st.lists(
     st.lists(st.integers(0, 2), max_size=12).map(lambda tokens: array("i", tokens)),
@@ -15,7 +19,7 @@ prompts_ = st.lists(
 )
 
 
-def n_computed(prompts: list[array[int]], tree: prefix_tree.PrefixTree) -> int:
+def n_computed(prompts: list[array[int]], tree: PrefixTree) -> int:
     """Tokens to decode if every node and every prompt forks from its parent."""
     total = 0
     for length, parent in zip(tree.length, tree.parent, strict=True):
@@ -34,7 +38,7 @@ def n_in_trie(prompts: list[array[int]]) -> int:
 
 @given(prompts_)
 def test_sharing_is_perfect(prompts: list[array[int]]) -> None:
-    tree = prefix_tree.build(prompts, min_tokens=1)
+    tree = find_prefixes(prompts, min_tokens=1)
     assert n_computed(prompts, tree) == n_in_trie(prompts)
 
 
@@ -42,7 +46,7 @@ def test_sharing_is_perfect(prompts: list[array[int]]) -> None:
 def test_every_node_is_a_prefix_of_what_continues_it(
     prompts: list[array[int]], min_tokens: int, max_depth: int
 ) -> None:
-    tree = prefix_tree.build(prompts, min_tokens).limited(max_depth)
+    tree = find_prefixes(prompts, min_tokens).limited(max_depth)
     assert sorted(tree.order) == list(range(len(prompts)))
     n_children = [0] * tree.n_nodes
     depth = []
@@ -68,7 +72,7 @@ def test_every_node_is_a_prefix_of_what_continues_it(
 def test_clients_come_after_what_they_continue(
     prompts: list[array[int]], max_depth: int
 ) -> None:
-    tree = prefix_tree.build(prompts, 1).limited(max_depth)
+    tree = find_prefixes(prompts, 1).limited(max_depth)
     requests = [Request(tokens=prompt, max_tokens=1) for prompt in prompts]
     clients = make_clients(
         requests, list(range(len(prompts))), tree, len(prompts), kept={}, n_hold=max_depth
@@ -90,5 +94,5 @@ def test_what_all_share_is_found(prompts: list[array[int]]) -> None:
     # A prompt's last token is never part of a prefix.
     columns = zip(*(p[:-1] for p in prompts), strict=False)
     expected = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
-    tree = prefix_tree.build(prompts, min_tokens=1)
+    tree = find_prefixes(prompts, min_tokens=1)
     assert tree.n_shared == (expected if len(prompts) > 1 else 0)
