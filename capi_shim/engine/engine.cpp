@@ -195,7 +195,7 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
       batch_(static_cast<int32_t>(
           std::min(batch_capacity(params), llama_n_batch(ctx_.get())))),
       n_batch_(std::min(params.n_batch, batch_.capacity())),
-      rows_(static_cast<size_t>(params.n_seq_max), lh::LogitPeaks(model.n_vocab())),
+      rows_(static_cast<size_t>(params.n_seq_max), lh::LogitRow(model.n_vocab())),
       debug_(lh::debug_level()) {}
 
 lh_engine::~lh_engine() { lh::end_idle_threads(); }

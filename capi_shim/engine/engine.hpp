@@ -105,10 +105,10 @@ struct lh_engine {
   void advance(lh::Client& client, int32_t n_tokens);
   void after_decode(double seconds, std::vector<int64_t>& events);
   float* find_logits(int32_t i_logits);
-  static void read_row(const Part& part, lh::LogitPeaks& row);
+  static void read_row(const Part& part, lh::LogitRow& row);
   void read_rows();
-  void sample_part(Part& part, lh::LogitPeaks& row);
-  void sample_row(const Part& part, lh::LogitPeaks& row);
+  void sample_part(Part& part, lh::LogitRow& row);
+  void sample_row(const Part& part, lh::LogitRow& row);
   void hold(lh::Client& prefix);
   void accept(lh::Client& client, int32_t token);
 
@@ -142,8 +142,8 @@ struct lh_engine {
   std::vector<uint8_t> state_;   // the latest that was copied
   const lh::Client* state_of_ = nullptr;  // whose it is, until the next decode
   lh::SamplerCache sampler_cache_;
-  lh::TextBuffer::Stops stops_;       // of the last request
-  std::vector<lh::LogitPeaks> rows_;  // of logits, one for each part
+  lh::TextBuffer::Stops stops_;     // of the last request
+  std::vector<lh::LogitRow> rows_;  // of logits, one for each part
   std::vector<llama_token_data> candidates_;
   lh_stats stats_{};
   const int debug_;

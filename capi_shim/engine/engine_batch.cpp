@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "engine.hpp"
-#include "levels.hpp"
-#include "lookup.hpp"
+#include "padding.hpp"
+#include "prompt_lookup.hpp"
 #include "round_up.hpp"
 
 using lh::Client;
@@ -142,7 +142,8 @@ void lh_engine::choose_drafts() {
   for (const Part& part : parts_) {
     const Client& client = *part.client;
     drafts.emplace_back();
-    if (client.sampler->is_greedy()) drafts.back() = lh::look_up(client.tokens, n_more);
+    if (client.sampler->is_greedy())
+      drafts.back() = lh::prompt_lookup(client.tokens, n_more);
     if (!drafts.back().empty()) ++n_drafts;
   }
   if (4 * n_drafts < 3 * n_parts) return;
@@ -162,12 +163,12 @@ void lh_engine::level_parts() {
   }
   std::sort(parts.begin(), parts.end(),
             [](const Part* a, const Part* b) { return a->n_tokens < b->n_tokens; });
-  std::vector<lh::Length> lengths;
+  std::vector<lh::PartLength> lengths;
   for (const Part* part : parts) {
     const int32_t position = positions_.get(part->client->seq_id);
     lengths.push_back({part->n_tokens, position, n_fillable_ - position});
   }
-  const std::vector<int32_t> levels = lh::level(lengths, room, has_amx_);
+  const std::vector<int32_t> levels = lh::padded_lengths(lengths, room, has_amx_);
   for (size_t i = 0; i < parts.size(); ++i) {
     parts[i]->n_fillers = levels[i] - parts[i]->n_tokens;
   }

@@ -246,7 +246,7 @@ float* lh_engine::find_logits(int32_t i_logits) {
   }
 }
 
-void lh_engine::read_row(const Part& part, lh::LogitPeaks& row) {
+void lh_engine::read_row(const Part& part, lh::LogitRow& row) {
   if (part.logits != nullptr) part.client->sampler->read(part.logits, row);
 }
 
@@ -264,7 +264,7 @@ void lh_engine::read_rows() {
 }
 
 // Drafted tokens stay as far as they are what is drawn.
-void lh_engine::sample_part(Part& part, lh::LogitPeaks& row) {
+void lh_engine::sample_part(Part& part, lh::LogitRow& row) {
   Client& client = *part.client;
   sample_row(part, row);
   int32_t i_logits = part.i_logits;
@@ -280,7 +280,7 @@ void lh_engine::sample_part(Part& part, lh::LogitPeaks& row) {
   if (!part.draft.empty() && client.is_active()) positions_.rewind(client.seq_id);
 }
 
-void lh_engine::sample_row(const Part& part, lh::LogitPeaks& row) {
+void lh_engine::sample_row(const Part& part, lh::LogitRow& row) {
   Client& client = *part.client;
   try {
     if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");

@@ -257,7 +257,7 @@ void Sampler::fill(const float* logits, bool with_grammar,
   }
 }
 
-int32_t Sampler::pick(LogitPeaks& row, bool with_grammar,
+int32_t Sampler::pick(LogitRow& row, bool with_grammar,
                       std::vector<llama_token_data>& taken) {
   if (greedy_ && !with_grammar && !dry_) {
     return row.highest() == kMinusInfinity ? kNothingLeft : row.argmax();
@@ -304,7 +304,7 @@ int32_t Sampler::pick(LogitPeaks& row, bool with_grammar,
   return candidates.data[candidates.selected].id;
 }
 
-void Sampler::read(float* logits, LogitPeaks& row) const noexcept {
+void Sampler::read(float* logits, LogitRow& row) const noexcept {
   if (ignore_eos_) {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
   }
@@ -314,7 +314,7 @@ void Sampler::read(float* logits, LogitPeaks& row) const noexcept {
   row.find(logits);
 }
 
-int32_t Sampler::sample(LogitPeaks& row, std::vector<llama_token_data>& candidates) {
+int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates) {
   const float highest = row.highest();
   const bool may_forbid =
       ignore_eos_ || !bias_->empty() || !model_->suppressed_tokens().empty();

@@ -14,7 +14,7 @@
 #include "grammar_matcher.hpp"
 #include "llama.h"
 #include "llamaherd.h"
-#include "logits.hpp"
+#include "logit_row.hpp"
 #include "model.hpp"
 
 namespace lh {
@@ -84,11 +84,11 @@ class Sampler {
 
   // The first half of drawing a token: applies bias, masks and penalties to a row of
   // float32[n_vocab] and reads it. May run beside that of other samplers.
-  void read(float* logits, LogitPeaks& row) const noexcept;
+  void read(float* logits, LogitRow& row) const noexcept;
 
   // The second half: draws the next token from the row that was read, and accepts it.
   // `candidates` is room to work in.
-  int32_t sample(LogitPeaks& row, std::vector<llama_token_data>& candidates);
+  int32_t sample(LogitRow& row, std::vector<llama_token_data>& candidates);
 
   // Whether nothing can follow on `text` but the end of the answer, or only what is
   // known.
@@ -107,7 +107,7 @@ class Sampler {
 
  private:
   void add_chain(llama_sampler* sampler);
-  int32_t pick(LogitPeaks& row, bool with_grammar,
+  int32_t pick(LogitRow& row, bool with_grammar,
                std::vector<llama_token_data>& candidates);
   void fill(const float* logits, bool with_grammar,
             std::vector<llama_token_data>& candidates);

@@ -201,7 +201,7 @@ TEST_CASE("whatever does not go on to a longer choice ends one that is whole") {
   for (const int32_t next : {kB, int32_t{'x'}, fake::kEos}) {
     lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
-    lh::LogitPeaks peaks(fake::kVocab);
+    lh::LogitRow peaks(fake::kVocab);
     std::vector<llama_token_data> room;
     const auto draw = [&](int32_t best) {
       std::vector<float> row(fake::kVocab, 0.0F);

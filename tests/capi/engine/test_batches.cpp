@@ -99,7 +99,7 @@ TEST_CASE(
   ShortPrompts prompts(f, {"ab", "abcdefghijkl", "cd", "cdefghijklmn"});
   toy::run(f.engine, 1);
   CHECK(fake::counts().n_computations == 2);
-  CHECK(fake::counts().n_tokens == 1 + 11 + 1 + 11);  // ten fillers would cost more
+  CHECK(fake::counts().n_tokens == 1 + 11 + 1 + 11);  // ten padding would cost more
   prompts.finish_and_check();
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("new prompts whose answers may last longer come first") {
   CHECK(order == std::vector<int32_t>{0, 1});
 }
 
-TEST_CASE("nothing is filled up where the cells, or the window of attention, end") {
+TEST_CASE("nothing is padded where the cells, or the window of attention, end") {
   for (const int32_t n_swa : {0, 8}) {
     fake::reset();
     fake::settings().eos_share = 0;

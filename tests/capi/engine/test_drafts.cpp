@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "engine_fixture.hpp"
-#include "lookup.hpp"
+#include "prompt_lookup.hpp"
 
 using toy::Request;
 
@@ -33,17 +33,17 @@ TEST_CASE("a text that repeats itself is guessed to go on so") {
   Tokens text = {9, 9};
   text.insert(text.end(), period.begin(), period.end());
   text.insert(text.end(), period.begin(), period.end() - 2);
-  CHECK(lh::look_up(text, 2) == Tokens{7, 8});
-  CHECK(lh::look_up(text, 12) == Tokens{7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2});
-  CHECK(lh::look_up(Tokens(7, 3), 3) == Tokens{3, 3, 3});
+  CHECK(lh::prompt_lookup(text, 2) == Tokens{7, 8});
+  CHECK(lh::prompt_lookup(text, 12) == Tokens{7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2});
+  CHECK(lh::prompt_lookup(Tokens(7, 3), 3) == Tokens{3, 3, 3});
   // What came after the latest place counts.
   text.insert(text.end(), {0, 1, 2, 3, 4, 5, 6});
-  CHECK(lh::look_up(text, 1) == Tokens{0});
+  CHECK(lh::prompt_lookup(text, 1) == Tokens{0});
   text.back() = 9;
-  CHECK(lh::look_up(text, 3).empty());
-  CHECK(lh::look_up(period, 3).empty());
-  CHECK(lh::look_up(Tokens(6, 3), 3).empty());
-  CHECK(lh::look_up({}, 3).empty());
+  CHECK(lh::prompt_lookup(text, 3).empty());
+  CHECK(lh::prompt_lookup(period, 3).empty());
+  CHECK(lh::prompt_lookup(Tokens(6, 3), 3).empty());
+  CHECK(lh::prompt_lookup({}, 3).empty());
 }
 
 TEST_CASE("answers that repeat themselves take several tokens a step") {

@@ -17,7 +17,7 @@ int32_t argmax(const std::vector<float>& row) {
 
 template <class Sampler>
 int32_t draw(Sampler&& sampler, std::vector<float> row) {
-  lh::LogitPeaks peaks(fake::kVocab);
+  lh::LogitRow peaks(fake::kVocab);
   std::vector<llama_token_data> candidates;
   sampler.read(row.data(), peaks);
   return sampler.sample(peaks, candidates);

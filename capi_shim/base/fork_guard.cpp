@@ -1,4 +1,4 @@
-#include "process.hpp"
+#include "fork_guard.hpp"
 
 #include <atomic>
 

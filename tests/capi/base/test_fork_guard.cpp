@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "amx.hpp"
+#include "fork_guard.hpp"
 #include "newrllama_capi.h"
-#include "process.hpp"
 #include "toy.hpp"
 
 namespace {

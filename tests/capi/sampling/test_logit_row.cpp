@@ -6,14 +6,14 @@
 #include <numeric>
 #include <random>
 
-#include "logits.hpp"
+#include "logit_row.hpp"
 
 namespace {
 
-lh::LogitPeaks peaks_of(const std::vector<float>& row) {
-  lh::LogitPeaks peaks(static_cast<int32_t>(row.size()));
-  peaks.find(row.data());
-  return peaks;
+lh::LogitRow row_of(const std::vector<float>& logits) {
+  lh::LogitRow row(static_cast<int32_t>(logits.size()));
+  row.find(logits.data());
+  return row;
 }
 
 // Indices of a row, the largest first and the first of equals.
@@ -29,9 +29,9 @@ std::vector<int32_t> ranking(const std::vector<float>& row) {
 }  // namespace
 
 TEST_CASE("the largest logit is the first of equals") {
-  CHECK(peaks_of({1, 3, 3, 2}).argmax() == 1);
-  CHECK(peaks_of({-INFINITY, -INFINITY, -5, -INFINITY}).argmax() == 2);
-  CHECK(peaks_of({-INFINITY, -INFINITY}).highest() == -INFINITY);
+  CHECK(row_of({1, 3, 3, 2}).argmax() == 1);
+  CHECK(row_of({-INFINITY, -INFINITY, -5, -INFINITY}).argmax() == 2);
+  CHECK(row_of({-INFINITY, -INFINITY}).highest() == -INFINITY);
 }
 
 TEST_CASE("argmax, top-k and NaN are found in rows of every length") {
@@ -39,25 +39,25 @@ TEST_CASE("argmax, top-k and NaN are found in rows of every length") {
   for (int32_t n = 1; n < 9000; n += n < 600 ? 1 : 371) {
     // Few different values make many equals, many make few blocks worth reading.
     const uint32_t n_values = n % 2 == 0 ? 20 : 100000;
-    std::vector<float> row(static_cast<size_t>(n));
-    for (float& x : row) x = static_cast<float>(random() % n_values) - 10.0F;
-    lh::LogitPeaks peaks = peaks_of(row);
-    const std::vector<int32_t> ids = ranking(row);
-    CHECK(peaks.argmax() == ids[0]);
-    CHECK(peaks.highest() == row[static_cast<size_t>(ids[0])]);
+    std::vector<float> logits(static_cast<size_t>(n));
+    for (float& x : logits) x = static_cast<float>(random() % n_values) - 10.0F;
+    lh::LogitRow row = row_of(logits);
+    const std::vector<int32_t> ids = ranking(logits);
+    CHECK(row.argmax() == ids[0]);
+    CHECK(row.highest() == logits[static_cast<size_t>(ids[0])]);
 
-    const auto any = static_cast<int32_t>(random() % row.size());
+    const auto any = static_cast<int32_t>(random() % logits.size());
     for (const int32_t k : {1, std::min(n, 5), 1 + any, n}) {
       std::vector<llama_token_data> taken;
-      peaks.take_top_k(k, taken);
+      row.take_top_k(k, taken);
       CHECK(taken.size() == static_cast<size_t>(k));
       CHECK(std::equal(taken.begin(), taken.end(), ids.begin(),
                        [&](const llama_token_data& a, int32_t id) {
-                         return a.id == id && a.logit == row[static_cast<size_t>(id)];
+                         return a.id == id && a.logit == logits[static_cast<size_t>(id)];
                        }));
     }
 
-    row[static_cast<size_t>(any)] = NAN;
-    CHECK(std::isnan(peaks_of(row).highest()));
+    logits[static_cast<size_t>(any)] = NAN;
+    CHECK(std::isnan(row_of(logits).highest()));
   }
 }

@@ -1,4 +1,4 @@
-#include "logits.hpp"
+#include "logit_row.hpp"
 
 #include <algorithm>
 #include <array>
@@ -61,10 +61,10 @@ class Lanes {
 
 }  // namespace
 
-LogitPeaks::LogitPeaks(int32_t n)
+LogitRow::LogitRow(int32_t n)
     : n_(n), peaks_(static_cast<size_t>(round_up(n, kBlock) / kBlock)) {}
 
-void LogitPeaks::find(const float* logits) noexcept {
+void LogitRow::find(const float* logits) noexcept {
   logits_ = logits;
   Lanes lanes;
   auto peak = peaks_.begin();
@@ -83,13 +83,13 @@ void LogitPeaks::find(const float* logits) noexcept {
                      : *std::max_element(peaks_.begin(), peaks_.end());
 }
 
-int32_t LogitPeaks::argmax() const {
+int32_t LogitRow::argmax() const {
   const auto block = std::find(peaks_.begin(), peaks_.end(), highest_) - peaks_.begin();
   return static_cast<int32_t>(
       std::find(logits_ + block * kBlock, logits_ + n_, highest_) - logits_);
 }
 
-void LogitPeaks::take_top_k(int32_t k, std::vector<llama_token_data>& taken) {
+void LogitRow::take_top_k(int32_t k, std::vector<llama_token_data>& taken) {
   // As many blocks have a logit of at least the k-th largest peak, so that no smaller one
   // is among the k largest.
   float least = kMinusInfinity;

@@ -12,12 +12,12 @@ namespace lh {
 // Of a token that must not be taken.
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The largest logit of each block of a row. All else asks these first and reads only the
-// blocks that matter.
-class LogitPeaks {
+// A row of logits, and the largest of each block of it (its peak). All else asks the
+// peaks first and reads only the blocks that matter.
+class LogitRow {
  public:
   // For rows of n logits, n > 0.
-  explicit LogitPeaks(int32_t n);
+  explicit LogitRow(int32_t n);
 
   // The row must stay as it is while the rest is asked.
   void find(const float* logits) noexcept;

@@ -1,10 +1,10 @@
-#include "lookup.hpp"
+#include "prompt_lookup.hpp"
 
 #include <algorithm>
 
 namespace lh {
 
-std::vector<int32_t> look_up(const std::vector<int32_t>& tokens, int32_t n) {
+std::vector<int32_t> prompt_lookup(const std::vector<int32_t>& tokens, int32_t n) {
   constexpr size_t kMatch = 6;
   if (tokens.size() <= kMatch) return {};
   const auto found = std::search(tokens.rbegin() + 1, tokens.rend(), tokens.rbegin(),
