@@ -15,6 +15,8 @@ import re
 import sys
 from pathlib import Path
 
+from figures import Row, Summary, title, workloads
+
 ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = ROOT / "benchmarks/summary.json"
 PLOT = ROOT / "docs/images/performance.png"  # of that one
@@ -23,27 +25,17 @@ DOCUMENTS = {
     ROOT / "docs/performance.md": SUMMARY,
     ROOT / "docs/performance-avx512.md": ROOT / "benchmarks/summary-avx512.json",
 }
-ORDER = ("distinct", "annotate", "tree", "mixed", "samples", "long")
-TITLES = {"SmolLM2": "SmolLM2-135M, Q4_1", "gemma": "gemma-3-270m, Q4_K_M"}
 _MARKED = re.compile(
     r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL
 )
 _NONE = "-"
 _NOT_MEASURED = "Not measured yet: `make bench`, then `make bench-report`.\n"
 
-Summary = dict
-Row = dict
-
 
 def read(path: Path) -> Summary:
     """What summary.py wrote."""
     summary: Summary = json.loads(path.read_text(encoding="utf-8"))
     return summary
-
-
-def title(model: str) -> str:
-    """A model's name as the documents have it."""
-    return TITLES.get(model.split("-", maxsplit=1)[0], model)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -62,12 +54,6 @@ def mebibytes(row: Row | None, key: str) -> str:
     """A size in MiB."""
     value = (row or {}).get(key)
     return _NONE if value is None else f"{value / 2**20:.0f}"
-
-
-def workloads(summary: Summary, model: str) -> list[tuple[str, Row]]:
-    """Those that all engines run, in the order of the documents."""
-    found = summary["models"][model]
-    return [(name, found[name]) for name in ORDER if name in found]
 
 
 # ---- parts of the documents -----------------------------------------------------------

@@ -1,0 +1,20 @@
+"""What a summary is made of, for the tables and for the plot."""
+
+from __future__ import annotations
+
+ORDER = ("distinct", "annotate", "tree", "mixed", "samples", "long")
+TITLES = {"SmolLM2": "SmolLM2-135M, Q4_1", "gemma": "gemma-3-270m, Q4_K_M"}
+
+Summary = dict
+Row = dict
+
+
+def title(model: str) -> str:
+    """A model's name as the documents have it."""
+    return TITLES.get(model.split("-", maxsplit=1)[0], model)
+
+
+def workloads(summary: Summary, model: str) -> list[tuple[str, Row]]:
+    """Those that all engines run, in the order of the documents."""
+    found = summary["models"][model]
+    return [(name, found[name]) for name in ORDER if name in found]
