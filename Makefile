@@ -48,7 +48,7 @@ $(GEMMA3): | $(LLAMA)
 	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) gemma3
 
 .PHONY: help setup demo test check models system system-dev clean distclean \
-        fmt lint lint-python lint-c lint-r lint-sh type versions header check-r \
+        fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
         test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick soak \
         reliability strangers bench bench-quick bench-report
 
@@ -140,11 +140,14 @@ bench-report: $(PACKAGE) ## figures of SESSION into README.md, docs/performance.
 
 check: lint type versions header check-r ## linters, type checks, R CMD check: all that is no test
 
-lint: lint-python lint-sh lint-c lint-r ## every linter and formatter, changing nothing
+lint: lint-python lint-imports lint-sh lint-c lint-r ## every linter and formatter, changing nothing
 
 lint-python: $(DEV)
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+
+lint-imports: $(DEV)
+	PYTHONPATH=python_core .venv/bin/lint-imports --no-cache --no-logo
 
 lint-sh: $(DEV)
 	.venv/bin/shellcheck --external-sources scripts/*.sh benchmarks/*.sh .ci/run

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.model.adapters import Lora, LoraOption
-    from llamaherd.native._shim import CData
-    from llamaherd.native.shim import ModelInfo
+    from llamaherd.native.shim import Handle, ModelInfo
 
 
 class Closable(Protocol):
@@ -151,21 +150,21 @@ class Model:
         self.path = path
         self.file = content
         self.told = Told()
-        self._native: CData | None = None
+        self._native: Handle | None = None
         self._was_closed = False
         self._owner: Llama | None = None
         self._in_use = InUse()
         self._contexts: WeakSet[Closable] = WeakSet()
         self._contexts_lock = RLock()  # garbage collection may close a Llama anywhere
 
-    def _open(self, handle: CData) -> None:
+    def _open(self, handle: Handle) -> None:
         with self._contexts_lock:
             if self._was_closed:
                 raise ModelClosedError("the Llama is closed")
             self._native = handle
 
     @contextmanager
-    def using(self) -> Iterator[CData]:
+    def using(self) -> Iterator[Handle]:
         """The shim's model, which nobody frees within the block, not even a Llama.
 
         Raises:
@@ -175,7 +174,7 @@ class Model:
             yield self.handle
 
     @property
-    def handle(self) -> CData:
+    def handle(self) -> Handle:
         """The shim's model. Whoever holds it keeps it from being freed.
 
         Only a Llama frees its model all the same, when our contexts are closed and nobody

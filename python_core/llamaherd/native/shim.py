@@ -6,7 +6,7 @@ import os
 import sys
 from array import array
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import ref
 
 from llamaherd.core.errors import (
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from llamaherd.native._shim import CData
 
 __all__ = ["ffi", "lib"]  # for the other modules of this room
+
+Handle: TypeAlias = "CData"  # what other rooms hold, and hand back
 
 
 class Lora(Protocol):
