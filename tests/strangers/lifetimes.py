@@ -143,7 +143,8 @@ def press(armed: threading.Event, delays: list[float]) -> None:
 
 
 def pickles() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "python/whole"))
+    python = Path(__file__).parents[1] / "python"
+    sys.path[:0] = [str(python), str(python / "whole")]
     import test_pickle  # noqa: PLC0415
 
     test_pickle.test_all_of_it_goes_to_a_new_process_and_back()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+from other_process import raised, returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,14 +76,6 @@ def state(thing: object) -> object:
     if isinstance(thing, lh.Results):
         return list(thing), thing.stats
     return thing
-
-
-def returned(thing: object) -> object:
-    return thing
-
-
-def raised(error: BaseException) -> None:
-    raise error
 
 
 TRAVELLERS = [cls for cls in public_classes() if cls not in STAY]
