@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
 from llamaherd.api.progress import rates
+from llamaherd.core.sampling import OF_REQUEST
 from llamaherd.model.chat import chat_prompts
 from llamaherd.native import shim
 from llamaherd.optimize.report import FileRow
@@ -252,8 +253,8 @@ def generate_start(
             and `system`, if any.
     """
     sampling = dict(options["sampling"])
-    of_call = ("max_tokens", "seed")  # unless they are in `each`
-    call = {name: sampling.pop(name) for name in of_call if name in sampling}
+    # Unless they are in `each`.
+    call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     each = dict(options["each"])
     parse_special = options["parse_special"]
     if options.get("chat"):

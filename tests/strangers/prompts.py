@@ -35,8 +35,8 @@ def main() -> None:
                 text = (unit * N_CHARS)[:N_CHARS]
                 start = time.perf_counter()
                 make_requests(
-                    model, [text], None, max_tokens=1, seed=1, stop=None,
-                    parse_special="auto",
+                    model, [text], None, parse_special="auto",
+                    of_call=lh.SamplingParams(max_tokens=1, seed=1),
                 )  # fmt: skip
                 seconds = time.perf_counter() - start
                 slowest = max(slowest, seconds)

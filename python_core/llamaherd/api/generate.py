@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from llamaherd.api.progress import reporter
 from llamaherd.api.requests import make_requests
+from llamaherd.api.settings import params_of_call, shows_settings
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError, Interrupted
 from llamaherd.core.results import Result, Results
-from llamaherd.core.sampling import SamplingParams, changed_fields
+from llamaherd.core.sampling import SamplingParams, SamplingSettings
 from llamaherd.core.stats import Stats
 from llamaherd.journal.recording import recorded
 from llamaherd.model.chat import chat_prompts
@@ -22,7 +23,7 @@ from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -39,21 +40,11 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 
 
+@shows_settings
 def generate_parallel(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
-    max_tokens: int | None = None,
-    temperature: float = 0.0,
-    top_k: int = 40,
-    top_p: float = 1.0,
-    min_p: float = 0.05,
-    repeat_last_n: int = 0,
-    penalty_repeat: float = 1.0,
-    seed: int | None = 1234,
-    stop: str | Sequence[str] | None = None,
-    ignore_eos: bool = False,
-    choices: Collection[str] | None = None,
     params: SamplingParams | Sequence[SamplingParams] | None = None,
     parse_special: ParseSpecial = "auto",
     progress: ProgressOption = False,
@@ -61,6 +52,7 @@ def generate_parallel(
     journal: str | os.PathLike[str] | None = None,
     chat: bool = False,
     system: str | None = None,
+    **settings: Unpack[SamplingSettings],
 ) -> Results:
     """Answers many prompts at once.
 
@@ -69,22 +61,8 @@ def generate_parallel(
     Args:
         ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.
         prompts: Texts or token ids, any number of them; with `chat` see there.
-        max_tokens: Tokens to generate for each prompt at most; None: 100, or with
-            `choices` as many as any of them can take, so that none is cut off.
-        temperature: <= 0 takes the most likely token each time.
-        top_k: Draw from so many tokens, the most likely ones; <= 0: all.
-        top_p: Draw from the most likely tokens with so much probability together.
-        min_p: Draw from tokens with so much of the most likely one's probability.
-        repeat_last_n: Tokens that the repeat penalty looks at; 0: none; -1: all.
-        penalty_repeat: Divides the logits of repeated tokens; 1: off.
-        ignore_eos: Never end before `max_tokens`.
-        choices: Texts of which each answer is one, exactly: no grammar is needed, and
-            nothing else is in `text`. See `SamplingParams`.
-        seed: Prompt i draws with a seed made of this and i, whatever runs beside it and
-            in whatever order; None or negative: a fresh one, reported in the statistics.
-        stop: Texts that end an answer and are not part of it.
-        params: All of sampling, once or for each prompt, instead of single arguments;
-            where its max_tokens, stop or seed is None, those above count.
+        params: All of sampling, once or for each prompt, instead of single settings;
+            where its max_tokens, stop or seed is None, those of the call count.
         parse_special: Whether the texts of special tokens in prompts mean those tokens;
             "auto": in prompts that start with one, as those of chat templates do.
         progress: True shows a bar; a function is called with a `Progress` now and then,
@@ -101,6 +79,10 @@ def generate_parallel(
             `apply_chat_template` takes; the model's chat template makes the prompt of it,
             and nothing in a message is taken for a special token.
         system: With `chat`: text of a system message that comes before each prompt.
+        **settings: How tokens are drawn and where answers end, such as max_tokens,
+            temperature, stop and choices: any field of `SamplingParams`. Prompt i draws
+            with a seed made of `seed` and i, whatever runs beside it and in whatever
+            order; None or negative: a fresh one, reported in the statistics.
 
     Returns:
         One result per prompt, in the order of the prompts.
@@ -123,23 +105,11 @@ def generate_parallel(
     """
 
     def prepare() -> Prepared:
-        single = SamplingParams(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repeat_last_n=repeat_last_n,
-            penalty_repeat=penalty_repeat,
-            ignore_eos=ignore_eos,
-            choices=choices,
-        )
         return _prepare(
             ctx,
             prompts,
-            params=_one_or_other(single, params),
-            max_tokens=max_tokens,
-            seed=seed,
-            stop=stop,
+            params=params,
+            settings=settings,
             parse_special=parse_special,
             on_error=on_error,
             journal=journal,
@@ -150,19 +120,18 @@ def generate_parallel(
     return _run(prepare, progress, prompts)
 
 
+@shows_settings
 def start_parallel(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     params: SamplingParams | Sequence[SamplingParams] | None = None,
-    max_tokens: int | None = None,
-    seed: int | None = 1234,
-    stop: str | Sequence[str] | None = None,
     parse_special: ParseSpecial = "auto",
     on_error: OnError = "continue",
     journal: str | os.PathLike[str] | None = None,
     chat: bool = False,
     system: str | None = None,
+    **settings: Unpack[SamplingSettings],
 ) -> Job:
     """Starts what `generate_parallel` does and returns at once; same arguments.
 
@@ -174,9 +143,7 @@ def start_parallel(
                 ctx,
                 prompts,
                 params=params,
-                max_tokens=max_tokens,
-                seed=seed,
-                stop=stop,
+                settings=settings,
                 parse_special=parse_special,
                 on_error=on_error,
                 journal=journal,
@@ -197,9 +164,7 @@ def _prepare(
     prompts: Sequence[Prompt | Messages],
     *,
     params: SamplingParams | Sequence[SamplingParams] | None,
-    max_tokens: int | None,
-    seed: int | None,
-    stop: str | Sequence[str] | None,
+    settings: SamplingSettings,
     parse_special: ParseSpecial,
     on_error: OnError,
     journal: str | os.PathLike[str] | None,
@@ -212,9 +177,7 @@ def _prepare(
         context,
         prompts,
         params,
-        max_tokens=max_tokens,
-        seed=seed,
-        stop=stop,
+        settings,
         parse_special=parse_special,
         on_error=on_error,
         chat=chat,
@@ -223,20 +186,9 @@ def _prepare(
     return context, call if journal is None else recorded(call, context, journal), ctx
 
 
-class Settings(TypedDict, total=False):
-    """Settings of `generate`, as in `generate_parallel`."""
+class Settings(SamplingSettings, total=False):
+    """Arguments of `generate`, as in `generate_parallel`."""
 
-    max_tokens: int | None
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repeat_last_n: int
-    penalty_repeat: float
-    seed: int | None
-    stop: str | Sequence[str] | None
-    ignore_eos: bool
-    choices: Collection[str] | None
     params: SamplingParams | None
     parse_special: ParseSpecial
     chat: bool
@@ -259,26 +211,17 @@ def generate(
     stream: Literal[True],
     **settings: Unpack[Settings],
 ) -> Iterator[str]: ...
+@shows_settings
 def generate(  # noqa: D417 - the others are explained once
     ctx: Context | Llama,
     prompt: Prompt | Messages,
     *,
     stream: bool = False,
-    max_tokens: int | None = None,
-    temperature: float = 0.0,
-    top_k: int = 40,
-    top_p: float = 1.0,
-    min_p: float = 0.05,
-    repeat_last_n: int = 0,
-    penalty_repeat: float = 1.0,
-    seed: int | None = 1234,
-    stop: str | Sequence[str] | None = None,
-    ignore_eos: bool = False,
-    choices: Collection[str] | None = None,
     params: SamplingParams | None = None,
     parse_special: ParseSpecial = "auto",
     chat: bool = False,
     system: str | None = None,
+    **settings: Unpack[SamplingSettings],
 ) -> Result | Iterator[str]:
     """Answers one prompt. The arguments are those of `generate_parallel`.
 
@@ -292,25 +235,13 @@ def generate(  # noqa: D417 - the others are explained once
     Raises:
         GenerationError: The prompt failed. Otherwise as `generate_parallel`.
     """
-    single = SamplingParams(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repeat_last_n=repeat_last_n,
-        penalty_repeat=penalty_repeat,
-        ignore_eos=ignore_eos,
-        choices=choices,
-    )
     context = as_context(ctx)
     texts: SimpleQueue[str] = SimpleQueue()
     call = _make_call(
         context,
         [prompt],
-        _one_or_other(single, params),
-        max_tokens=max_tokens,
-        seed=seed,
-        stop=stop,
+        params,
+        settings,
         parse_special=parse_special,
         on_error="stop",
         chat=chat,
@@ -397,36 +328,19 @@ def _none_answered(n: int) -> Results:
     return Results(results, Stats(n_prompts=n))
 
 
-def _one_or_other(
-    single: SamplingParams, params: SamplingParams | Sequence[SamplingParams] | None
-) -> SamplingParams | Sequence[SamplingParams]:
-    """Single arguments or `params`, but not both.
-
-    Raises:
-        ValueError: Both are given.
-    """
-    if params is None:
-        return single
-    changed = changed_fields(single)
-    if changed:
-        raise ValueError(f"{changed[0]} is given beside params; set it in params instead")
-    return params
-
-
 def _make_call(
     context: Context,
     prompts: object,
     params: SamplingParams | Sequence[SamplingParams] | None,
+    settings: SamplingSettings,
     *,
-    max_tokens: int | None,
-    seed: int | None,
-    stop: str | Sequence[str] | None,
     parse_special: ParseSpecial,
     on_error: OnError,
     chat: bool,
     system: str | None,
     watch: Callable[[int, Output], None] | None = None,
 ) -> Call:
+    of_call = params_of_call(settings)
     if context.closed:
         raise ContextClosedError("ctx is closed")
     if checks.flag("chat", chat):
@@ -442,9 +356,7 @@ def _make_call(
         context.model,
         prompts,
         params,
-        max_tokens=max_tokens,
-        seed=seed,
-        stop=stop,
+        of_call=of_call,
         parse_special=parse_special,
     )
     return Call(

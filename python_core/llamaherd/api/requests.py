@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from llamaherd.api.settings import params_of_prompts
 from llamaherd.core import checks
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.request import Request
@@ -27,11 +28,9 @@ _SURELY_MORE = 1.25
 def make_requests(
     model: Model,
     prompts: object,
-    params: object,
+    params: SamplingParams | Sequence[SamplingParams] | None,
     *,
-    max_tokens: int | None,
-    seed: int | None,
-    stop: str | Sequence[str] | None,
+    of_call: SamplingParams,
     parse_special: ParseSpecial,
 ) -> tuple[list[Request], int]:
     """Checks the arguments of a call and tokenizes its prompts.
@@ -39,11 +38,9 @@ def make_requests(
     Args:
         model: Whose vocabulary to use.
         prompts: Texts or token ids.
-        params: SamplingParams for all or for each prompt; None: the defaults.
-        max_tokens: For where `params` has none, as `seed` and `stop`; None: what an
-            answer can take.
-        seed: Base of the prompts' seeds; None or negative: a fresh one.
-        stop: Texts that end an answer.
+        params: Settings of sampling, for all or for each prompt; None: those of the call.
+        of_call: Settings of the call. Beside `params` only its `max_tokens`, `stop` and
+            `seed` may be set, which count where `params` has none.
         parse_special: See `tokens.prompt_tokens`.
 
     Returns:
@@ -54,12 +51,9 @@ def make_requests(
         ValueError: An argument is out of range, or cannot be used with this model.
     """
     checks.choice("parse_special", parse_special, PARSE_SPECIAL)
-    if max_tokens is not None:
-        max_tokens = checks.integer("max_tokens", max_tokens, 1)
-    stops = checks.stop_texts("stop", stop)
-    if isinstance(params, SamplingParams) and params.seed is not None:
-        seed = params.seed
-    base = _base_seed(seed)
+    params = params_of_prompts(of_call, params)
+    one_seed = params.seed if isinstance(params, SamplingParams) else None
+    base = _base_seed(of_call.seed if one_seed is None else one_seed)
     given = checks.prompt_list(prompts)
     each = _checked_params(params, len(given))
     _check_common(model, each)
@@ -77,9 +71,9 @@ def make_requests(
             Request(
                 tokens=tokens[i][0],
                 problem=tokens[i][1],
-                max_tokens=own.max_tokens or max_tokens or n_answer[own.choices],
+                max_tokens=own.max_tokens or of_call.max_tokens or n_answer[own.choices],
                 sampling=own,
-                stop=stops if own.stop is None else tuple(own.stop),
+                stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
                 seed=shim.derive_seed(own_base, i),
                 text=prompt if isinstance(prompt, str) else None,
             )
@@ -123,8 +117,8 @@ def _too_long(model: Model, name: str, text: str) -> str:
 
 
 def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
-    if params is None or isinstance(params, SamplingParams):
-        return [params or SamplingParams()] * n_prompts
+    if isinstance(params, SamplingParams):
+        return [params] * n_prompts
     if not isinstance(params, Sequence):
         raise TypeError(
             f"params must be SamplingParams, or one for each prompt, not {params!r}"
@@ -157,9 +151,6 @@ def _check_common(model: Model, each: Sequence[SamplingParams]) -> None:
         check_sampling(handle, SamplingParams(**common))
 
 
-def _base_seed(seed: object) -> int:
+def _base_seed(seed: int | None) -> int:
     """A uint32; None and negative numbers stand for a fresh one."""
-    if seed is None:
-        return secrets.randbits(32)
-    number = checks.integer("seed", seed, -(2**31), 2**32 - 1)
-    return number if number >= 0 else secrets.randbits(32)
+    return secrets.randbits(32) if seed is None or seed < 0 else seed

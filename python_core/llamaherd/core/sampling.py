@@ -3,40 +3,105 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, TypedDict, TypeVar
 
 from llamaherd.core import checks
 
 DEFAULT_MAX_TOKENS = 100
+DEFAULT_SEED = 1234  # of a call
 
-_REALS = {
-    "temperature": (-1e6, 1e6),
-    "top_p": (0.0, 1.0),
-    "min_p": (0.0, 1.0),
-    "typical_p": (0.0, 1.0),
-    "top_n_sigma": (-1e6, 1e6),
-    "penalty_repeat": (1e-6, 1e6),
-    "penalty_freq": (-1e6, 1e6),
-    "penalty_present": (-1e6, 1e6),
-    "xtc_probability": (0.0, 1.0),
-    "xtc_threshold": (0.0, 1.0),
-    "dry_multiplier": (0.0, 1e6),
-    "dry_base": (1.0, 1e6),
-    "mirostat_tau": (0.0, 1e6),
-    "mirostat_eta": (0.0, 1e6),
-}
-_INTEGERS = {
-    "top_k": (-(2**31), checks.INT32_MAX),
-    "repeat_last_n": (-1, checks.INT32_MAX),
-    "dry_allowed_length": (0, checks.INT32_MAX),
-    "dry_penalty_last_n": (-1, checks.INT32_MAX),
-    "mirostat": (0, 2),
-}
-_OPTIONAL_INTEGERS = {
-    "max_tokens": (1, checks.INT32_MAX),
-    "seed": (-(2**31), 2**32 - 1),
-}
+_T = TypeVar("_T")
+_Check = Callable[[str, Any], object]
+
+
+def _c_string(name: str, value: object) -> str:
+    text = checks.text(name, value)
+    if "\0" in text:
+        raise ValueError(f"{name} must not contain a NUL character")
+    return text
+
+
+def _checked_breakers(name: str, breakers: object) -> tuple[str, ...]:
+    texts = checks.stop_texts(name, breakers)
+    for i, text in enumerate(texts):
+        _c_string(f"{name}[{i}]", text)
+    return texts
+
+
+class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a value
+    """Checked texts. There can be thousands of them in each of very many settings."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[_Texts], tuple[tuple[str, ...]]]:
+        return _Texts, (tuple(self),)  # in another process texts have other hashes
+
+
+def _checked_choices(name: str, choices: object) -> _Texts:
+    """Each once and sorted: equal settings compare equal, whatever came first."""
+    if isinstance(choices, _Texts):
+        return choices
+    if isinstance(choices, (str, bytes, bytearray, Mapping)) or not isinstance(
+        choices, Collection
+    ):
+        raise TypeError(f"{name} must be a list of str, not {checks.shown(choices)}")
+    texts = list(choices)
+    if not texts:
+        raise ValueError(f"{name} must have at least one text")
+    for i, text in enumerate(texts):
+        _c_string(f"{name}[{i}]", text)
+        if not text:
+            raise ValueError(f"{name}[{i}] must not be empty")
+    return _Texts(sorted({str(text) for text in texts}))
+
+
+def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
+    """Pairs sorted by token: equal settings compare equal, and can be hashed."""
+    if isinstance(bias, Mapping):
+        bias = tuple(bias.items())
+    if not isinstance(bias, (list, tuple)):
+        raise TypeError(
+            f"{name} must map token ids to numbers, not be of type {type(bias).__name__}"
+        )
+    pairs = {}
+    for pair in bias:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise TypeError(
+                f"{name} must hold pairs of a token id and a number, not "
+                f"{checks.shown(pair)}"
+            )
+        token, value = pair
+        forbidden = isinstance(value, float) and value == -math.inf
+        number = (
+            value if forbidden else checks.real(f"{name}[{token!r}]", value, -1e30, 1e30)
+        )
+        pairs[checks.integer(f"{name}'s token", token, 0)] = number
+    return tuple(sorted(pairs.items()))
+
+
+def _checked(default: _T, check: _Check, *, is_plain: bool = False) -> _T:
+    """A field that is checked and brought into one form; None only if that is default."""
+    return field(default=default, metadata={"check": check, "is_plain": is_plain})
+
+
+def _real(default: float, low: float, high: float) -> float:
+    return _checked(default, partial(checks.real, low=low, high=high), is_plain=True)
+
+
+def _integer(default: int, low: int, high: int = checks.INT32_MAX) -> int:
+    return _checked(default, partial(checks.integer, low=low, high=high), is_plain=True)
+
+
+def _of_call(low: int, high: int) -> int | None:
+    return _checked(None, partial(checks.integer, low=low, high=high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,58 +149,47 @@ class SamplingParams:
         ValueError: A field is out of range; the message names field, value and range.
     """
 
-    temperature: float = 0.0
-    top_k: int = 40
-    top_p: float = 1.0
-    min_p: float = 0.05
-    typical_p: float = 1.0
-    top_n_sigma: float = -1.0
-    repeat_last_n: int = 0
-    penalty_repeat: float = 1.0
-    penalty_freq: float = 0.0
-    penalty_present: float = 0.0
-    xtc_probability: float = 0.0
-    xtc_threshold: float = 0.1
-    dry_multiplier: float = 0.0
-    dry_base: float = 1.75
-    dry_allowed_length: int = 2
-    dry_penalty_last_n: int = -1
-    dry_breakers: Sequence[str] = ("\n", ":", '"', "*")
-    mirostat: int = 0
-    mirostat_tau: float = 5.0
-    mirostat_eta: float = 0.1
-    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]] = ()
-    grammar: str | None = None
-    choices: Collection[str] | None = None
-    ignore_eos: bool = False
-    max_tokens: int | None = None
-    stop: str | Sequence[str] | None = None
-    seed: int | None = None
+    temperature: float = _real(0.0, -1e6, 1e6)
+    top_k: int = _integer(40, -(2**31))
+    top_p: float = _real(1.0, 0.0, 1.0)
+    min_p: float = _real(0.05, 0.0, 1.0)
+    typical_p: float = _real(1.0, 0.0, 1.0)
+    top_n_sigma: float = _real(-1.0, -1e6, 1e6)
+    repeat_last_n: int = _integer(0, -1)
+    penalty_repeat: float = _real(1.0, 1e-6, 1e6)
+    penalty_freq: float = _real(0.0, -1e6, 1e6)
+    penalty_present: float = _real(0.0, -1e6, 1e6)
+    xtc_probability: float = _real(0.0, 0.0, 1.0)
+    xtc_threshold: float = _real(0.1, 0.0, 1.0)
+    dry_multiplier: float = _real(0.0, 0.0, 1e6)
+    dry_base: float = _real(1.75, 1.0, 1e6)
+    dry_allowed_length: int = _integer(2, 0)
+    dry_penalty_last_n: int = _integer(-1, -1)
+    dry_breakers: Sequence[str] = _checked(("\n", ":", '"', "*"), _checked_breakers)
+    mirostat: int = _integer(0, 0, 2)
+    mirostat_tau: float = _real(5.0, 0.0, 1e6)
+    mirostat_eta: float = _real(0.1, 0.0, 1e6)
+    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]] = _checked(
+        (), _checked_bias
+    )
+    grammar: str | None = _checked(None, _c_string)
+    choices: Collection[str] | None = _checked(None, _checked_choices)
+    ignore_eos: bool = _checked(False, checks.flag, is_plain=True)
+    max_tokens: int | None = _of_call(1, checks.INT32_MAX)
+    stop: str | Sequence[str] | None = _checked(None, checks.stop_texts)
+    seed: int | None = _of_call(-(2**31), 2**32 - 1)
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _REALS.items():
-            self._set(name, checks.real(name, getattr(self, name), low, high))
-        for name, (least, most) in _INTEGERS.items():
-            self._set(name, checks.integer(name, getattr(self, name), least, most))
-        for name, (least, most) in _OPTIONAL_INTEGERS.items():
-            if getattr(self, name) is not None:
-                self._set(name, checks.integer(name, getattr(self, name), least, most))
-        checks.flag("ignore_eos", self.ignore_eos)
-        if self.grammar is not None:
-            _check_c_string("grammar", self.grammar)
-        if self.choices is not None:
-            self._set("choices", _checked_choices(self.choices))
-            if self.grammar:
-                raise ValueError(
-                    "grammar and choices cannot be given together: choices make a "
-                    "grammar of their own"
-                )
-        if self.stop is not None:
-            self._set("stop", checks.stop_texts("stop", self.stop))
-        self._set("dry_breakers", checks.stop_texts("dry_breakers", self.dry_breakers))
-        for i, breaker in enumerate(self.dry_breakers):
-            _check_c_string(f"dry_breakers[{i}]", breaker)
-        self._set("logit_bias", _checked_bias(self.logit_bias))
+        for each in _FIELDS:
+            value = getattr(self, each.name)
+            if value is not None or each.default is not None:
+                checked = each.metadata["check"](each.name, value)
+                object.__setattr__(self, each.name, checked)
+        if self.grammar and self.choices is not None:
+            raise ValueError(
+                "grammar and choices cannot be given together: choices make a "
+                "grammar of their own"
+            )
 
     @property
     def n_answer(self) -> int:
@@ -150,76 +204,51 @@ class SamplingParams:
         """Whether equal prompts are bound to get equal answers."""
         return self.temperature <= 0.0
 
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+
+_FIELDS = fields(SamplingParams)
+# Those that the shim takes as they are.
+PLAIN_SETTINGS = tuple(each.name for each in _FIELDS if each.metadata["is_plain"])
+# Those that are worked into a `Request`; None: those of the call.
+OF_REQUEST = ("max_tokens", "stop", "seed")
+
+
+class SamplingSettings(TypedDict, total=False):
+    """The fields of `SamplingParams`, as arguments of calls."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    typical_p: float
+    top_n_sigma: float
+    repeat_last_n: int
+    penalty_repeat: float
+    penalty_freq: float
+    penalty_present: float
+    xtc_probability: float
+    xtc_threshold: float
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_penalty_last_n: int
+    dry_breakers: Sequence[str]
+    mirostat: int
+    mirostat_tau: float
+    mirostat_eta: float
+    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
+    grammar: str | None
+    choices: Collection[str] | None
+    ignore_eos: bool
+    max_tokens: int | None
+    stop: str | Sequence[str] | None
+    seed: int | None
 
 
 def changed_fields(params: SamplingParams) -> list[str]:
     """Names of the fields that differ from the defaults."""
     default = SamplingParams()
     return [
-        field.name
-        for field in fields(params)
-        if getattr(params, field.name) != getattr(default, field.name)
+        each.name
+        for each in _FIELDS
+        if getattr(params, each.name) != getattr(default, each.name)
     ]
-
-
-def _check_c_string(name: str, value: str) -> None:
-    if "\0" in checks.text(name, value):
-        raise ValueError(f"{name} must not contain a NUL character")
-
-
-class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a value
-    """Checked texts. There can be thousands of them in each of very many settings."""
-
-    _hash: int | None = None
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = super().__hash__()
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[_Texts], tuple[tuple[str, ...]]]:
-        return _Texts, (tuple(self),)  # in another process texts have other hashes
-
-
-def _checked_choices(choices: object) -> _Texts:
-    """Each once and sorted: equal settings compare equal, whatever came first."""
-    if isinstance(choices, _Texts):
-        return choices
-    if isinstance(choices, (str, bytes, bytearray, Mapping)) or not isinstance(
-        choices, Collection
-    ):
-        raise TypeError(f"choices must be a list of str, not {checks.shown(choices)}")
-    texts = list(choices)
-    if not texts:
-        raise ValueError("choices must have at least one text")
-    for i, text in enumerate(texts):
-        _check_c_string(f"choices[{i}]", text)
-        if not text:
-            raise ValueError(f"choices[{i}] must not be empty")
-    return _Texts(sorted({str(text) for text in texts}))
-
-
-def _checked_bias(bias: object) -> tuple[tuple[int, float], ...]:
-    """Pairs sorted by token: equal settings compare equal, and can be hashed."""
-    if isinstance(bias, Mapping):
-        bias = tuple(bias.items())
-    if not isinstance(bias, (list, tuple)):
-        raise TypeError(
-            "logit_bias must map token ids to numbers, not be of type "
-            f"{type(bias).__name__}"
-        )
-    pairs = {}
-    for pair in bias:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise TypeError(
-                "logit_bias must hold pairs of a token id and a number, not "
-                f"{checks.shown(pair)}"
-            )
-        token, value = pair
-        name = f"logit_bias[{token!r}]"
-        forbidden = isinstance(value, float) and value == -math.inf
-        number = value if forbidden else checks.real(name, value, -1e30, 1e30)
-        pairs[checks.integer("logit_bias's token", token, 0)] = number
-    return tuple(sorted(pairs.items()))

@@ -6,14 +6,12 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from llamaherd.core.sampling import changed_fields
+from llamaherd.core.sampling import OF_REQUEST, changed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.core.request import Request
-
-_OF_REQUEST = {"max_tokens", "stop", "seed"}  # worked into requests, see `Request`
 
 
 def settings_json(request: Request, context: Mapping[str, object]) -> str:
@@ -30,7 +28,7 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
     changed = {
         name: getattr(sampling, name)
         for name in changed_fields(sampling)
-        if name not in _OF_REQUEST
+        if name not in OF_REQUEST
     }
     own = {"max_tokens": request.max_tokens, "stop": request.stop}
     return json.dumps({**context, **changed, **own}, sort_keys=True, ensure_ascii=False)

@@ -7,40 +7,17 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from llamaherd.core.outcome import Counts, Finish, Output, RunOutcome, Status
+from llamaherd.core.sampling import PLAIN_SETTINGS, SamplingParams
 from llamaherd.native.shim import check, ffi, free_early, free_with, lib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.core.request import Request
-    from llamaherd.core.sampling import SamplingParams
     from llamaherd.native._shim import CData
 
 _MAX_SETTINGS = 1024  # kept in native form; grammars can be large
 _MAX_EVENTS = 512  # more than libllama allows sequences
-# Fields that go over as they are.
-_PLAIN_SETTINGS = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "top_n_sigma",
-    "repeat_last_n",
-    "penalty_repeat",
-    "penalty_freq",
-    "penalty_present",
-    "xtc_probability",
-    "xtc_threshold",
-    "dry_multiplier",
-    "dry_base",
-    "dry_allowed_length",
-    "dry_penalty_last_n",
-    "mirostat",
-    "mirostat_tau",
-    "mirostat_eta",
-    "ignore_eos",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +233,7 @@ _STATUS = {
 
 def _native_sampling(params: SamplingParams) -> tuple[CData, list[CData]]:
     native = ffi.new("lh_sampling_params *")
-    for name in _PLAIN_SETTINGS:
+    for name in PLAIN_SETTINGS:
         setattr(native, name, getattr(params, name))
     bias = dict(params.logit_bias)
     kept = [

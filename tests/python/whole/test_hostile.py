@@ -93,7 +93,11 @@ def test_no_long_text_is_tokenized_as_a_whole(
 def test_a_long_text_that_fits_is_one_prompt(smollm2: lh.Model) -> None:
     text = " " * 20_000 + "<|im_start|>"  # more characters than tokens may be
     (request,), _ = make_requests(
-        smollm2, [text], None, max_tokens=1, seed=1, stop=None, parse_special="auto"
+        smollm2,
+        [text],
+        None,
+        of_call=lh.SamplingParams(max_tokens=1, seed=1),
+        parse_special="auto",
     )
     assert request.problem == ""
     assert request.tokens.tolist() == lh.tokenize(smollm2, text)
