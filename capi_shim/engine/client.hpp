@@ -6,26 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "kv_cache.hpp"
 #include "llamaherd.h"
 #include "sampler.hpp"
+#include "sequences.hpp"
 #include "text.hpp"
 
 namespace lh {
-
-// Counts KV cells that several sequences share; gives them back when the last one ends.
-class SharedCells {
- public:
-  SharedCells(int32_t* total, int32_t n_cells, std::shared_ptr<SharedCells> parent)
-      : total_(total), n_cells_(n_cells), parent_(std::move(parent)) {}
-  ~SharedCells() { *total_ -= n_cells_; }
-  SharedCells(const SharedCells&) = delete;
-  SharedCells& operator=(const SharedCells&) = delete;
-
- private:
-  int32_t* total_;
-  int32_t n_cells_;
-  std::shared_ptr<SharedCells> parent_;
-};
 
 struct Client {
   int64_t id = 0;
@@ -45,19 +32,30 @@ struct Client {
   bool is_complete = false;  // see lh_client_info
   std::string message;       // what went wrong
 
-  int32_t n_own_cells = 0;                    // counted in the engine's total
-  std::shared_ptr<SharedCells> shared_cells;  // of the prefix it was forked from
-  bool verified = false;                      // its position was checked since it moved
-  int32_t lost_at = -1;                       // the furthest position of a lost state
-  std::vector<uint8_t> saved;                 // its KV cells while paused
-  int32_t n_saved = 0;                        // the position they end at
+  bool verified = false;       // its position was checked since it moved
+  int32_t lost_at = -1;        // the furthest position of a lost state
+  std::vector<uint8_t> saved;  // its KV cells while paused
+  int32_t n_saved = 0;         // how many
 
   bool is_prefix() const { return max_tokens == 0; }
   bool is_active() const { return state == LH_STATE_PREFILL || state == LH_STATE_DECODE; }
   bool has_ended() const {
     return state == LH_STATE_FINISHED || state == LH_STATE_FAILED;
   }
-  int32_t n_generated() const { return static_cast<int32_t>(tokens.size()) - n_prompt; }
+  int32_t n_tokens() const { return static_cast<int32_t>(tokens.size()); }
+  int32_t n_generated() const { return n_tokens() - n_prompt; }
+  // Tokens that have yet to be decoded.
+  int32_t n_pending(const Positions& positions) const {
+    return n_tokens() - positions.get(seq_id);
+  }
+
+  // Gives its sequence and cells back.
+  void give_back(KvCache& kv);
+  // The answer is what there is; LH_FINISH_ERROR: it failed.
+  void end(KvCache& kv, lh_finish reason, const char* why);
+
+ private:
+  void judge();
 };
 
 }  // namespace lh

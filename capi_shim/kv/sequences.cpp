@@ -10,49 +10,33 @@ namespace lh {
 Positions::Positions(llama_memory_t memory, int32_t n_seq_max)
     : memory_(memory), next_(static_cast<size_t>(n_seq_max), -1) {}
 
-int32_t Positions::get_unlocked(int32_t seq_id) const {
-  const int32_t next = next_.at(static_cast<size_t>(seq_id));
-  return next < 0 ? 0 : next;
-}
-
 bool Positions::has(int32_t seq_id) const {
-  const std::scoped_lock lock(mutex_);
   return next_.at(static_cast<size_t>(seq_id)) >= 0;
 }
 
 int32_t Positions::get(int32_t seq_id) const {
-  const std::scoped_lock lock(mutex_);
-  return get_unlocked(seq_id);
-}
-
-void Positions::advance(int32_t seq_id, int32_t n_tokens) {
-  const std::scoped_lock lock(mutex_);
-  next_.at(static_cast<size_t>(seq_id)) = get_unlocked(seq_id) + n_tokens;
+  return std::max(next_.at(static_cast<size_t>(seq_id)), 0);
 }
 
 void Positions::set(int32_t seq_id, int32_t position) {
-  const std::scoped_lock lock(mutex_);
   next_.at(static_cast<size_t>(seq_id)) = position;
 }
 
-void Positions::clear(int32_t seq_id) {
-  const std::scoped_lock lock(mutex_);
-  clear_unlocked(seq_id);
+void Positions::advance(int32_t seq_id, int32_t n_tokens) {
+  set(seq_id, get(seq_id) + n_tokens);
 }
 
-void Positions::clear_unlocked(int32_t seq_id) {
+void Positions::clear(int32_t seq_id) {
   llama_memory_seq_rm(memory_, seq_id, -1, -1);
-  next_.at(static_cast<size_t>(seq_id)) = -1;
+  set(seq_id, -1);
 }
 
 bool Positions::rewind(int32_t seq_id) {
-  const std::scoped_lock lock(mutex_);
-  return llama_memory_seq_rm(memory_, seq_id, get_unlocked(seq_id), -1);
+  return llama_memory_seq_rm(memory_, seq_id, get(seq_id), -1);
 }
 
 void Positions::verify(int32_t seq_id) const {
-  const std::scoped_lock lock(mutex_);
-  const int32_t next = get_unlocked(seq_id);
+  const int32_t next = get(seq_id);
   const int32_t found = llama_memory_seq_pos_max(memory_, seq_id) + 1;
   if (found != next) {
     throw Error(LH_INTERNAL, "sequence " + std::to_string(seq_id) +

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "llama.h"
@@ -10,7 +9,7 @@
 namespace lh {
 
 // Next position of every sequence, the one record that prefill, decode and fallback
-// share. A sequence without a record has no cells in the cache.
+// share. A sequence without a record has no cells in the cache. Not for several threads.
 class Positions {
  public:
   Positions(llama_memory_t memory, int32_t n_seq_max);
@@ -30,11 +29,7 @@ class Positions {
   void verify(int32_t seq_id) const;
 
  private:
-  int32_t get_unlocked(int32_t seq_id) const;
-  void clear_unlocked(int32_t seq_id);
-
   llama_memory_t memory_;
-  mutable std::mutex mutex_;
   std::vector<int32_t> next_;  // -1: no record
 };
 

@@ -1,0 +1,33 @@
+#include "client.hpp"
+
+namespace lh {
+
+void Client::give_back(KvCache& kv) {
+  if (seq_id >= 0) kv.release(seq_id);
+  seq_id = -1;
+}
+
+void Client::end(KvCache& kv, lh_finish reason, const char* why) {
+  give_back(kv);
+  state = reason == LH_FINISH_ERROR ? LH_STATE_FAILED : LH_STATE_FINISHED;
+  finish = reason;
+  message = why;
+  text.finish();
+  if (sampler) judge();
+  sampler.reset();
+  saved.clear();
+}
+
+// Whether the answer came to its own end, and which choice it is.
+void Client::judge() {
+  const std::vector<int32_t> answer(tokens.begin() + n_prompt, tokens.end());
+  const std::string& all = text.text();
+  is_complete = finish == LH_FINISH_EOG ||
+                (finish == LH_FINISH_STOP && sampler->is_whole(answer, all.size()));
+  const Choices* choices = sampler->choices();
+  if (choices == nullptr) return;
+  const std::string* choice = is_complete ? choices->find(all, true) : nullptr;
+  text.replace(choice == nullptr ? choices->bare(all) : *choice);
+}
+
+}  // namespace lh

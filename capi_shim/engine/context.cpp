@@ -1,0 +1,193 @@
+#include "context.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "amx.hpp"
+#include "guard.hpp"
+#include "log.hpp"
+#include "round_up.hpp"
+
+namespace lh {
+namespace {
+
+bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
+
+// What makes logits the same whatever shape a batch has: see docs/decisions/0012.
+void check_deterministic(const lh_model& model, const lh_engine_params& p) {
+  require(p.kv_unified == 0, "deterministic needs kv_unified 0");
+  require(p.flash_attn == 1, "deterministic needs flash_attn 1");
+  require(p.n_seq_max % kUniformRows == 0 && p.n_ubatch % kUniformRows == 0 &&
+              p.n_ubatch >= p.n_seq_max,
+          "deterministic needs n_seq_max and n_ubatch to be multiples of " +
+              std::to_string(kUniformRows) + ", n_ubatch the larger one");
+  // With these attention is computed by one of three kernels, as the shape has it.
+  const auto is_float = [](int32_t type) {
+    return type < 0 || type == GGML_TYPE_F16 || type == GGML_TYPE_F32;
+  };
+  require(!is_float(p.type_k) || !is_float(p.type_v),
+          "deterministic needs another type_k or type_v than f16 and f32");
+  if (has_recurrent_states(model)) {
+    throw Error(
+        LH_CONTEXT_ERROR,
+        "deterministic is not to be had with a recurrent model, whose state cannot "
+        "be cut");
+  }
+}
+
+void check_rope(const lh_engine_params& p) {
+  require_range("rope_scaling_type", p.rope_scaling_type,
+                LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED, LLAMA_ROPE_SCALING_TYPE_MAX_VALUE);
+  require_range("yarn_orig_ctx", p.yarn_orig_ctx, 0, INT32_MAX);
+  const std::pair<const char*, float> values[] = {
+      {"rope_freq_base", p.rope_freq_base},   {"rope_freq_scale", p.rope_freq_scale},
+      {"yarn_ext_factor", p.yarn_ext_factor}, {"yarn_attn_factor", p.yarn_attn_factor},
+      {"yarn_beta_fast", p.yarn_beta_fast},   {"yarn_beta_slow", p.yarn_beta_slow}};
+  for (const auto& [name, value] : values) {
+    const bool may_be_negative = name[0] == 'y';
+    require(std::isfinite(value) && (may_be_negative || value >= 0),
+            std::string(name) + " must be a finite number" +
+                (may_be_negative ? "" : " of at least 0") + ", not " +
+                std::to_string(value));
+  }
+}
+
+void set_rope(llama_context_params& native, const lh_engine_params& p) {
+  native.rope_scaling_type = static_cast<llama_rope_scaling_type>(p.rope_scaling_type);
+  native.rope_freq_base = p.rope_freq_base;
+  native.rope_freq_scale = p.rope_freq_scale;
+  native.yarn_ext_factor = p.yarn_ext_factor;
+  native.yarn_attn_factor = p.yarn_attn_factor;
+  native.yarn_beta_fast = p.yarn_beta_fast;
+  native.yarn_beta_slow = p.yarn_beta_slow;
+  native.yarn_orig_ctx = static_cast<uint32_t>(p.yarn_orig_ctx);
+}
+
+void check(const lh_model& model, const lh_engine_params& p) {
+  require_range("n_ctx", p.n_ctx, 1, INT32_MAX);
+  require_range("n_seq_max", p.n_seq_max, 1,
+                static_cast<int64_t>(llama_max_parallel_sequences()));
+  require_range("n_batch", p.n_batch, p.n_seq_max, INT32_MAX);
+  require_range("n_ubatch", p.n_ubatch, 1, p.n_batch);
+  require_range("n_threads", p.n_threads, 0, 1024);
+  require_range("n_threads_batch", p.n_threads_batch, 0, 1024);
+  require_range("flash_attn", p.flash_attn, -1, 1);
+  require_range("type_k", p.type_k, -1, GGML_TYPE_COUNT - 1);
+  require_range("type_v", p.type_v, -1, GGML_TYPE_COUNT - 1);
+  check_rope(p);
+  if (p.deterministic != 0) check_deterministic(model, p);
+  if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
+    throw Error(LH_CONTEXT_ERROR,
+                "the model has an encoder; only decoder models generate text here");
+  }
+}
+
+// Most tokens of a batch. Prompts are cut where they are when alone, however many answers
+// are beside them. (In a pool libllama would compute what is over n_ubatch by itself.)
+uint32_t batch_capacity(const lh_engine_params& p) {
+  const bool on_top = p.kv_unified == 0 && p.deterministic == 0;
+  return static_cast<uint32_t>(p.n_batch) +
+         (on_top ? static_cast<uint32_t>(p.n_seq_max) : 0);
+}
+
+// ggml puts what it computes at multiples of 32 bytes, one thing behind the other, and
+// among it numbers of 4 bytes, one for each output and each token that libllama makes
+// room for: n_ubatch rounded up to a multiple of n_seq_max. Unless these fill cache lines
+// of 64 bytes, all that comes behind them lies across two: docs/decisions/0025.
+constexpr uint32_t kPerPlace = 8;
+constexpr uint32_t kPerLine = 16;
+
+uint32_t aligned_ubatch(const lh_engine_params& p) {
+  auto n = static_cast<uint32_t>(p.n_ubatch);
+  // Then it decides where a prompt is cut, which must not depend on n_seq_max.
+  if (p.deterministic != 0 && p.n_ubatch < p.n_batch) return n;
+  const auto n_seq_max = static_cast<uint32_t>(p.n_seq_max);
+  n = round_up(n, n_seq_max);
+  while (round_up(n, kPerPlace) % kPerLine != 0) n += n_seq_max;
+  return n;
+}
+
+// Whether sequences may be padded, moved, and copied as states: not in a pool, nor with
+// recurrent states, which cannot be cut, nor where batches must keep their shapes.
+bool has_loose_streams(const lh_model& model, const lh_engine_params& p) {
+  return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model);
+}
+
+}  // namespace
+
+bool has_recurrent_states(const lh_model& model) {
+  return llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get());
+}
+
+ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
+                        std::atomic<bool>* abort_flag) {
+  check(model, params);
+  llama_context_params native = llama_context_default_params();
+  native.n_ctx = static_cast<uint32_t>(params.n_ctx);
+  native.n_seq_max = static_cast<uint32_t>(params.n_seq_max);
+  native.n_ubatch = aligned_ubatch(params);
+  native.n_batch = std::max(batch_capacity(params), native.n_ubatch);
+  // One row of logits per sequence, not one per token of a batch.
+  native.n_outputs_max = round_up(native.n_seq_max, kPerLine);
+  if (params.n_threads > 0) {
+    native.n_threads = params.n_threads;
+    native.n_threads_batch = params.n_threads;
+  }
+  if (params.n_threads_batch > 0) native.n_threads_batch = params.n_threads_batch;
+  native.kv_unified = params.kv_unified != 0;
+  native.flash_attn_type = static_cast<llama_flash_attn_type>(params.flash_attn);
+  native.offload_kqv = params.offload_kqv != 0;
+  native.swa_full = params.swa_full != 0;
+  if (params.type_k >= 0) native.type_k = static_cast<ggml_type>(params.type_k);
+  if (params.type_v >= 0) native.type_v = static_cast<ggml_type>(params.type_v);
+  set_rope(native, params);
+  native.no_perf = true;
+  native.abort_callback = on_abort;
+  native.abort_callback_data = abort_flag;
+  require_memory(kRoom);
+  const LogMark mark;
+  ContextPtr ctx(llama_init_from_model(model.get(), native));
+  if (!ctx) {
+    throw Error(LH_CONTEXT_ERROR, "no llama_context could be made (n_ctx " +
+                                      std::to_string(params.n_ctx) + ", n_seq_max " +
+                                      std::to_string(params.n_seq_max) +
+                                      "): " + mark.first_problem());
+  }
+  if (llama_get_memory(ctx.get()) == nullptr) {
+    throw Error(LH_CONTEXT_ERROR,
+                "the model keeps no memory of a text, so it cannot "
+                "generate (is it an embedding model?)");
+  }
+  model.adapters().set(model.get(), ctx.get());
+  return ctx;
+}
+
+KvCache::Layout cache_layout(const lh_model& model, const lh_engine_params& params) {
+  // Cells of a GPU would travel through the host.
+  const bool on_gpu = params.offload_kqv != 0 && llama_supports_gpu_offload();
+  const bool is_loose = has_loose_streams(model, params);
+  return {params.n_seq_max, params.kv_unified != 0, is_loose, is_loose && !on_gpu};
+}
+
+BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
+                         const llama_context* ctx) {
+  BatchLimits limits{};
+  limits.capacity =
+      static_cast<int32_t>(std::min(batch_capacity(params), llama_n_batch(ctx)));
+  limits.n_prompt = std::min(params.n_batch, limits.capacity);
+  limits.n_ubatch = static_cast<int32_t>(llama_n_ubatch(ctx));
+  limits.n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx));
+  if (has_loose_streams(model, params)) {
+    // Padding is removed again; but for its sake a window of attention may have given up
+    // what lies before the window.
+    const int32_t n_swa = llama_model_n_swa(model.get());
+    limits.n_paddable = n_swa > 0 ? std::min(n_swa, limits.n_ctx_seq) : limits.n_ctx_seq;
+  }
+  limits.has_streams = params.kv_unified == 0;
+  limits.has_amx = has_amx();
+  return limits;
+}
+
+}  // namespace lh

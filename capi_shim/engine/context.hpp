@@ -1,0 +1,33 @@
+// Makes llama_contexts for the engine.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "batch_builder.hpp"
+#include "kv_cache.hpp"
+#include "llama.h"
+#include "llamaherd.h"
+#include "model.hpp"
+
+namespace lh {
+
+struct ContextDeleter {
+  void operator()(llama_context* ctx) const { llama_free(ctx); }
+};
+using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
+
+// Some of its layers keep recurrent states, which cannot be cut.
+bool has_recurrent_states(const lh_model& model);
+
+// Decodes end while abort_flag is set. Throws Error: LH_INVALID_ARGUMENT for a parameter
+// out of range, LH_CONTEXT_ERROR where no context can be made.
+ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
+                        std::atomic<bool>* abort_flag);
+
+// What follows from the parameters for the cells, and for the batches.
+KvCache::Layout cache_layout(const lh_model& model, const lh_engine_params& params);
+BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
+                         const llama_context* ctx);
+
+}  // namespace lh

@@ -1,0 +1,150 @@
+#include "mixed_batch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "padding.hpp"
+#include "prompt_lookup.hpp"
+
+namespace lh {
+namespace {
+
+// From so many tokens of a prompt on ggml computes attention another way, which rounds
+// differently (docs/decisions/0012): such a part stays whole.
+constexpr int32_t kTile = 64;
+
+// Draft tokens of an answer at most: with its last token as many rows as ggml takes at a
+// time.
+constexpr int32_t kDraft = 3;
+
+// Rows of a batch with drafts at most: so few that one more costs little.
+constexpr int32_t kFewRows = 16;
+
+}  // namespace
+
+void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) {
+  // Answers first, one token each. Prompts share what room is left, oldest first.
+  //
+  // With streams, prompts of different lengths would get their logits in many small
+  // computations. So their last tokens wait for the next batch, which computes them
+  // together with those of the answers. And only the first prompt of a batch is cut, so
+  // that most are computed as they are alone.
+  int32_t room = limits_.capacity;
+  const bool has_streams = limits_.has_streams && clients.size() > 1;
+  bool has_prompt = false;
+  for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
+    if (state == LH_STATE_PREFILL) room = std::min(room, limits_.n_prompt);
+    for (Client* client : clients) {
+      const int32_t n_all = n_pending(*client);
+      int32_t n = std::min(room, n_all);
+      if (client->state != state || n <= 0) continue;
+      const bool completes = n == n_all && !client->is_prefix();
+      if (has_streams && n < n_all && has_prompt) continue;
+      if (has_streams && completes && n > 1 && n < kTile) --n;
+      has_prompt = state == LH_STATE_PREFILL;
+      parts_.push_back({client, n});
+      room -= n;
+    }
+  }
+  if (parts_.empty()) return;
+  if (limits_.n_paddable > 0) {
+    for (const bool prefixes : {false, true}) sort_new(prefixes);
+    pad_parts();
+  }
+  choose_drafts(draft_rows);
+}
+
+// Prompts without a cell may be in any sequence, so they exchange theirs, prefixes among
+// themselves. Those whose answers may last longest come first, and then the longest: so
+// that few gaps arise where others end.
+void MixedBatch::sort_new(bool prefixes) {
+  std::vector<Client*> clients;
+  std::vector<int32_t> ids;
+  for (const BatchPart& part : parts_) {
+    Client* client = part.client;
+    if (positions_.has(client->seq_id) || client->is_prefix() != prefixes) continue;
+    clients.push_back(client);
+    ids.push_back(client->seq_id);
+  }
+  const auto key = [](const Client* client) {
+    return std::make_pair(client->max_tokens, client->tokens.size());
+  };
+  std::stable_sort(clients.begin(), clients.end(),
+                   [&](const Client* a, const Client* b) { return key(a) > key(b); });
+  std::sort(ids.begin(), ids.end());
+  for (size_t i = 0; i < ids.size(); ++i) clients[i]->seq_id = ids[i];
+}
+
+void MixedBatch::pad_parts() {
+  std::vector<BatchPart*> parts;
+  int32_t room = limits_.capacity;
+  for (BatchPart& part : parts_) {
+    room -= part.n_tokens;
+    if (part.n_tokens < kTile) parts.push_back(&part);
+  }
+  std::sort(parts.begin(), parts.end(), [](const BatchPart* a, const BatchPart* b) {
+    return a->n_tokens < b->n_tokens;
+  });
+  std::vector<PartLength> lengths;
+  for (const BatchPart* part : parts) {
+    const int32_t position = positions_.get(part->client->seq_id);
+    lengths.push_back({part->n_tokens, position, limits_.n_paddable - position});
+  }
+  const std::vector<int32_t> padded = padded_lengths(lengths, room, limits_.has_amx);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i]->n_padding = padded[i] - parts[i]->n_tokens;
+  }
+}
+
+// Draft tokens for each part; 0 or less: none.
+int32_t MixedBatch::n_draft(int32_t draft_rows) const {
+  const int32_t n_rows =
+      std::min({kFewRows, limits_.n_ubatch, limits_.capacity, draft_rows});
+  int32_t n = std::min(kDraft, n_rows / static_cast<int32_t>(parts_.size()) - 1);
+  for (const BatchPart& part : parts_) {
+    if (part.client->state != LH_STATE_DECODE) return 0;
+    n = std::min(n, limits_.n_ctx_seq - positions_.get(part.client->seq_id) - 1);
+  }
+  return n;
+}
+
+// Where few answer and no prompt is there, draft tokens are computed with the last
+// tokens. All parts are then made equally long, so that this is one computation, and no
+// window of attention moves on for what is removed again.
+void MixedBatch::choose_drafts(int32_t draft_rows) {
+  const int32_t n = n_draft(draft_rows);
+  if (n <= 0) return;
+  std::vector<std::vector<int32_t>> drafts;
+  size_t n_drafts = 0;
+  for (const BatchPart& part : parts_) {
+    const Client& client = *part.client;
+    drafts.emplace_back();
+    if (client.sampler->is_greedy()) drafts.back() = prompt_lookup(client.tokens, n);
+    if (!drafts.back().empty()) ++n_drafts;
+  }
+  if (4 * n_drafts < 3 * parts_.size()) return;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (drafts[i].empty() && limits_.has_streams) parts_[i].n_padding = n;
+    parts_[i].draft = std::move(drafts[i]);
+  }
+}
+
+// libllama joins streams into one computation where their ids rise one by one, as far as
+// the shortest part goes. A long part is computed whole, and so as it is alone, if
+// nothing behind it can join. So long parts come in falling order of ids, each before the
+// group of short ones above it; within a group ids rise.
+void MixedBatch::add_parts() {
+  const auto is_long = [this](const BatchPart& part) {
+    return limits_.has_streams && part.n_tokens >= kTile;
+  };
+  for (auto end = parts_.end(); end != parts_.begin();) {
+    auto first = end - 1;
+    if (!is_long(*first)) {
+      while (first != parts_.begin() && !is_long(*(first - 1))) --first;
+    }
+    std::for_each(first, end, [this](BatchPart& part) { add_part(part); });
+    end = first;
+  }
+}
+
+}  // namespace lh

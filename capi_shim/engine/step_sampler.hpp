@@ -1,0 +1,42 @@
+// The second half of a step: reads the logits of a decoded batch and samples a token for
+// each client.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "batch_builder.hpp"
+#include "kv_cache.hpp"
+#include "llama.h"
+#include "llamaherd.h"
+#include "logit_row.hpp"
+#include "model.hpp"
+
+namespace lh {
+
+class StepSampler {
+ public:
+  // What is given must outlive it. n_threads: those that read rows of logits.
+  StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv, lh_stats& stats,
+              int32_t n_threads);
+
+  // Ends a client whose answer is complete, or that fails.
+  void sample(std::vector<BatchPart>& parts);
+
+ private:
+  float* find_logits(int32_t i_logits);
+  void read_rows(std::vector<BatchPart>& parts);
+  void sample_part(BatchPart& part, LogitRow& row);
+  void sample_row(const BatchPart& part, LogitRow& row);
+  void accept(Client& client, int32_t token);
+
+  const lh_model& model_;
+  llama_context* ctx_;
+  KvCache& kv_;
+  lh_stats& stats_;
+  int32_t n_threads_;
+  std::vector<LogitRow> rows_;  // one for each part
+  std::vector<llama_token_data> candidates_;
+};
+
+}  // namespace lh

@@ -1,0 +1,22 @@
+// Batches whose computations have the same shape whoever is in them, for the
+// deterministic mode: docs/decisions/0012.
+#pragma once
+
+#include "batch_builder.hpp"
+
+namespace lh {
+
+class UniformBatch final : public BatchBuilder {
+ public:
+  UniformBatch(const Positions& positions, const BatchLimits& limits)
+      : BatchBuilder(positions, limits) {}
+
+ private:
+  void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) override;
+  void choose(const std::vector<Client*>& clients, lh_state state, int32_t room);
+  void add_parts() override;
+  void add_prompts();
+  void add_answers();
+};
+
+}  // namespace lh

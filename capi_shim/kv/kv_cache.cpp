@@ -1,0 +1,178 @@
+#include "kv_cache.hpp"
+
+#include <string>
+
+#include "guard.hpp"
+
+namespace lh {
+
+// Cells that several sequences share; uncounted when the last of these ends.
+class SharedCells {
+ public:
+  SharedCells(int32_t* total, int32_t n_cells, std::shared_ptr<SharedCells> parent)
+      : total_(total), n_cells_(n_cells), parent_(std::move(parent)) {}
+  ~SharedCells() { *total_ -= n_cells_; }
+  SharedCells(const SharedCells&) = delete;
+  SharedCells& operator=(const SharedCells&) = delete;
+
+ private:
+  int32_t* total_;
+  int32_t n_cells_;
+  std::shared_ptr<SharedCells> parent_;
+};
+
+KvCache::KvCache(llama_context* ctx, const Layout& layout)
+    : ctx_(ctx),
+      memory_(llama_get_memory(ctx)),
+      layout_(layout),
+      positions_(memory_, layout.n_seq_max),
+      pool_(positions_, layout.n_seq_max),
+      cells_(static_cast<size_t>(layout.n_seq_max)) {}
+
+KvCache::~KvCache() = default;
+
+int32_t KvCache::n_own_cells(int32_t seq_id) const {
+  return cells_.at(static_cast<size_t>(seq_id)).n_own;
+}
+
+// ---- ids ----------------------------------------------------------------------------
+
+int32_t KvCache::acquire(bool is_prefix) {
+  const int32_t seq_id = is_prefix ? pool_.acquire_last() : pool_.acquire();
+  if (seq_id < 0) {
+    throw Error(LH_NO_SPACE,
+                "all " + std::to_string(layout_.n_seq_max) + " sequence ids are in use");
+  }
+  return seq_id;
+}
+
+void KvCache::release(int32_t seq_id) {
+  if (state_of_ == seq_id) state_of_ = -1;
+  pool_.release(seq_id);
+  uncount(seq_id);
+}
+
+void KvCache::clear(int32_t seq_id) {
+  if (state_of_ == seq_id) state_of_ = -1;
+  positions_.clear(seq_id);
+  uncount(seq_id);
+}
+
+void KvCache::lose_all() {
+  llama_memory_clear(memory_, false);
+  for (int32_t seq_id = 0; seq_id < layout_.n_seq_max; ++seq_id) clear(seq_id);
+}
+
+// ---- counts -------------------------------------------------------------------------
+
+void KvCache::count(int32_t seq_id, int32_t n_cells) {
+  cells(seq_id).n_own += n_cells;
+  n_cells_used_ += n_cells;
+}
+
+void KvCache::uncount(int32_t seq_id) {
+  Cells& mine = cells(seq_id);
+  n_cells_used_ -= mine.n_own;
+  mine.n_own = 0;
+  mine.shared.reset();
+}
+
+void KvCache::advance(int32_t seq_id, int32_t n_tokens) {
+  positions_.advance(seq_id, n_tokens);
+  count(seq_id, n_tokens);
+}
+
+bool KvCache::cut(int32_t seq_id, int32_t position) {
+  return llama_memory_seq_rm(memory_, seq_id, position, -1);
+}
+
+void KvCache::share(int32_t seq_id) {
+  if (!layout_.unified) return;  // streams share no cells
+  Cells& mine = cells(seq_id);
+  mine.shared = std::make_shared<SharedCells>(&n_cells_used_, mine.n_own, mine.shared);
+  mine.n_own = 0;
+}
+
+// ---- copies -------------------------------------------------------------------------
+
+int32_t KvCache::fork(int32_t from, int32_t to) {
+  const int32_t n = positions_.get(from);
+  if (n == 0) return 0;  // its cells were lost
+  copy(from, to);
+  positions_.set(to, n);
+  if (layout_.unified) {
+    cells(to).shared = cells(from).shared;
+  } else {
+    count(to, n);
+  }
+  return n;
+}
+
+int32_t KvCache::move_down(int32_t seq_id) {
+  const int32_t gap = pool_.first_free();
+  if (gap < 0 || gap > seq_id) return -1;
+  pool_.acquire();
+  try {
+    copy(seq_id, gap);
+  } catch (...) {
+    pool_.release(gap);
+    return -1;
+  }
+  positions_.set(gap, positions_.get(seq_id));
+  std::swap(cells(gap), cells(seq_id));
+  release(seq_id);
+  return gap;
+}
+
+// Of the whole sequence: libllama asserts on a partial copy between streams. Between
+// these it copies all that a stream has room for, with the next decode.
+void KvCache::copy(int32_t from, int32_t to) {
+  if (copy_as_state(from, to)) return;
+  llama_memory_seq_cp(memory_, from, to, -1, -1);
+  has_pending_copies_ = !layout_.unified;
+  state_of_ = -1;
+}
+
+// Cells that do not nearly fill their stream are copied faster as a state, at once. The
+// state is read once for all copies until the next decode: docs/decisions/0029. False:
+// nothing was copied.
+bool KvCache::copy_as_state(int32_t from, int32_t to) {
+  const int64_t n_cells = llama_n_ctx_seq(ctx_);
+  const int64_t n_used = positions_.get(from);
+  if (!layout_.copies_states || 3 * n_used > 2 * n_cells) return false;
+  if (state_of_ != from) {
+    state_of_ = -1;
+    if (!save(from, state_)) return false;
+    state_of_ = from;
+  }
+  return write_state(state_, to);
+}
+
+bool KvCache::save(int32_t seq_id, std::vector<uint8_t>& state) {
+  if (has_pending_copies_) return false;
+  try {
+    state.resize(llama_state_seq_get_size(ctx_, seq_id));
+    state.resize(llama_state_seq_get_data(ctx_, state.data(), state.size(), seq_id));
+  } catch (...) {
+    state = {};
+  }
+  return !state.empty();
+}
+
+bool KvCache::restore(const std::vector<uint8_t>& state, int32_t n_cells,
+                      int32_t seq_id) {
+  if (!write_state(state, seq_id)) return false;
+  positions_.set(seq_id, n_cells);
+  count(seq_id, n_cells);
+  return true;
+}
+
+bool KvCache::write_state(const std::vector<uint8_t>& state, int32_t seq_id) {
+  try {
+    return llama_state_seq_set_data(ctx_, state.data(), state.size(), seq_id) > 0;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace lh

@@ -1,0 +1,158 @@
+// What goes into a batch, without a context: clients and positions in, tokens out.
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <string>
+
+#include "mixed_batch.hpp"
+#include "uniform_batch.hpp"
+
+namespace {
+
+constexpr int32_t kSequences = 32;
+
+// Of streams of 256 cells.
+lh::BatchLimits streams() {
+  lh::BatchLimits limits{};
+  limits.capacity = limits.n_prompt = limits.n_ubatch = 128;
+  limits.n_ctx_seq = limits.n_paddable = 256;
+  limits.has_streams = true;
+  return limits;
+}
+
+lh::BatchLimits pool() {
+  lh::BatchLimits limits = streams();
+  limits.has_streams = false;
+  limits.n_paddable = 0;
+  return limits;
+}
+
+// Clients and the positions of their sequences.
+struct Clients {
+  // With n_prompt tokens, of which n_decoded are in the cache.
+  lh::Client& add(int32_t seq_id, int32_t n_prompt, int32_t n_decoded = 0) {
+    lh::Client& client = clients.emplace_back();
+    client.seq_id = seq_id;
+    client.tokens.assign(static_cast<size_t>(n_prompt), 7);
+    client.n_prompt = n_prompt;
+    client.max_tokens = 50;
+    if (n_decoded > 0) positions.set(seq_id, n_decoded);
+    pointers.push_back(&client);
+    return client;
+  }
+  // With one token to decode.
+  lh::Client& add_answer(int32_t seq_id, int32_t n_tokens = 5) {
+    lh::Client& client = add(seq_id, n_tokens, n_tokens - 1);
+    client.n_prompt = n_tokens - 1;
+    client.state = LH_STATE_DECODE;
+    return client;
+  }
+
+  lh::Positions positions{nullptr, kSequences};
+  std::deque<lh::Client> clients;
+  std::vector<lh::Client*> pointers;
+};
+
+// The sequence ids of a batch, token by token; those with logits are marked.
+std::string ids(const lh::BatchBuilder& builder) {
+  const llama_batch& batch = builder.batch();
+  std::string out;
+  for (int32_t i = 0; i < batch.n_tokens; ++i) {
+    out += std::to_string(batch.seq_id[i][0]) + (batch.logits[i] != 0 ? "* " : " ");
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a builder without clients that have something to decode builds nothing") {
+  Clients c;
+  c.add(0, 4, 4);
+  lh::MixedBatch mixed(c.positions, streams());
+  lh::UniformBatch uniform(c.positions, streams());
+  for (lh::BatchBuilder* builder :
+       std::initializer_list<lh::BatchBuilder*>{&mixed, &uniform}) {
+    CHECK_FALSE(builder->build(c.pointers, 0));
+    CHECK(builder->batch().n_tokens == 0);
+  }
+}
+
+TEST_CASE("in a pool answers come with whole prompts") {
+  Clients c;
+  c.add(1, 3);
+  c.add_answer(0);
+  lh::MixedBatch builder(c.positions, pool());
+  CHECK(builder.build(c.pointers, 0));
+  CHECK(ids(builder) == "0* 1 1 1* ");
+  CHECK(builder.parts().size() == 2);
+  CHECK(builder.parts()[1].i_logits == 3);
+  CHECK(builder.padding().empty());
+}
+
+TEST_CASE("with streams the last token of a prompt waits, and short parts are padded") {
+  Clients c;
+  c.add(1, 4);
+  c.add_answer(0);
+  lh::MixedBatch builder(c.positions, streams());
+  CHECK(builder.build(c.pointers, 0));
+  CHECK(ids(builder) == "0* 0 0 1 1 1 ");
+  REQUIRE(builder.padding().size() == 1);
+  CHECK(builder.padding()[0].seq_id == 0);
+  CHECK(builder.padding()[0].position == 5);
+}
+
+TEST_CASE("a prefix has no logits, and its last token does not wait") {
+  Clients c;
+  c.add_answer(0);
+  c.add(3, 4).max_tokens = 0;
+  lh::BatchLimits limits = streams();
+  limits.n_paddable = 0;
+  lh::MixedBatch builder(c.positions, limits);
+  CHECK(builder.build(c.pointers, 0));
+  CHECK(ids(builder) == "0* 3 3 3 3 ");
+}
+
+TEST_CASE("new prompts exchange their ids, those with cells stay") {
+  Clients c;
+  c.add(0, 9, 2);
+  const lh::Client& shorter = c.add(1, 5);
+  const lh::Client& longer = c.add(2, 8);
+  lh::MixedBatch builder(c.positions, streams());
+  CHECK(builder.build(c.pointers, 0));
+  CHECK(c.clients[0].seq_id == 0);
+  CHECK(longer.seq_id == 1);
+  CHECK(shorter.seq_id == 2);
+}
+
+TEST_CASE("prompts before answers, each filled up to whole groups of rows") {
+  Clients c;
+  c.add_answer(0);
+  c.add(1, 3);
+  c.add(2, 9);
+  lh::UniformBatch builder(c.positions, streams());
+  CHECK(builder.build(c.pointers, 0));
+  REQUIRE(builder.parts().size() == 2);
+  CHECK(builder.batch().n_tokens == 16 + 8);
+  CHECK(builder.batch().seq_id[0][0] == 2);  // falling: each is computed by itself
+  CHECK(builder.batch().logits[8] != 0);
+  CHECK(builder.parts()[0].n_padding == 5);
+  CHECK(builder.parts()[1].n_padding == 7);
+}
+
+TEST_CASE("answers come in whole groups of sequences, whichever of them are there") {
+  const auto answers = [](const std::vector<int32_t>& seq_ids) {
+    Clients c;
+    for (const int32_t id : seq_ids) c.add_answer(id);
+    lh::UniformBatch builder(c.positions, streams());
+    CHECK(builder.build(c.pointers, 0));
+    CHECK(builder.padding().size() ==
+          static_cast<size_t>(builder.batch().n_tokens) - seq_ids.size());
+    return ids(builder);
+  };
+  const std::string first = "0* 1* 2* 3* 4* 5* 6* 7* ";
+  const std::string third = "16* 17* 18* 19* 20* 21* 22* 23* ";
+  CHECK(answers({0}) == first);
+  CHECK(answers({3, 7}) == first);
+  CHECK(answers({20}) == third);
+  CHECK(answers({7, 16}) == first + third);
+}
