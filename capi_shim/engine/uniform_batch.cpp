@@ -40,19 +40,18 @@ void UniformBatch::add_prompts() {
   }
 }
 
-// A group of neighbouring sequences comes as a whole, each with a token and its logits.
+// Groups of kUniformRows neighbouring sequences come as a whole, each sequence with a
+// token and its logits.
 void UniformBatch::add_answers() {
-  auto part = parts_.begin();
-  for (int32_t seq_id = 0; part != parts_.end(); ++seq_id) {
-    if (part->client->seq_id == seq_id) {
-      add_part(*part++);
-    } else if (part->client->seq_id / kUniformRows == seq_id / kUniformRows) {
-      add_padding(seq_id, positions_.get(seq_id), 1, true);
+  for (auto part = parts_.begin(); part != parts_.end();) {
+    const int32_t first = part->client->seq_id / kUniformRows * kUniformRows;
+    for (int32_t seq_id = first; seq_id < first + kUniformRows; ++seq_id) {
+      if (part != parts_.end() && part->client->seq_id == seq_id) {
+        add_part(*part++);
+      } else {
+        add_padding(seq_id, positions_.get(seq_id), 1, true);
+      }
     }
-  }
-  for (int32_t seq_id = parts_.back().client->seq_id + 1; seq_id % kUniformRows != 0;
-       ++seq_id) {
-    add_padding(seq_id, positions_.get(seq_id), 1, true);
   }
 }
 

@@ -262,7 +262,7 @@ TEST_CASE("answers that end soon stay where they are") {
   CHECK(f.text(2) == fake::answer(kHello, 20));
 }
 
-TEST_CASE("a deterministic engine computes rows in multiples and keeps no filler") {
+TEST_CASE("a deterministic engine computes rows in multiples and keeps no padding") {
   fake::reset();
   fake::settings().eos_share = 0.0;
   fake::settings().uniform_rows = lh::kUniformRows;
@@ -282,6 +282,20 @@ TEST_CASE("a deterministic engine computes rows in multiples and keeps no filler
     engine.release(id);
   }
   CHECK(fake::n_cells_left() == 0);
+  CHECK(fake::counts().n_violations == 0);
+}
+
+TEST_CASE("a deterministic engine keeps its rows where a group has one answer left") {
+  fake::reset();
+  fake::settings().eos_share = 0.0;
+  fake::settings().uniform_rows = lh::kUniformRows;
+  const auto model = toy::model();
+  lh_engine engine(*model, toy::deterministic_params(64, 16));
+  for (int64_t id = 0; id < 16; ++id) {
+    toy::submit(engine, toy::Request(id, kHello, id == 0 || id == 12 ? 20 : 3));
+  }
+  toy::run_all(engine);
+  for (const int64_t id : {0, 12}) CHECK(engine.get(id).text == fake::answer(kHello, 20));
   CHECK(fake::counts().n_violations == 0);
 }
 

@@ -155,4 +155,5 @@ TEST_CASE("answers come in whole groups of sequences, whichever of them are ther
   CHECK(answers({3, 7}) == first);
   CHECK(answers({20}) == third);
   CHECK(answers({7, 16}) == first + third);
+  CHECK(answers({0, 20}) == first + third);
 }
