@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "text.hpp"
+#include "utf8.hpp"
 
 #if defined(__GLIBC__)
 #include <malloc.h>

@@ -10,25 +10,6 @@
 
 namespace lh {
 
-// The beginning of a text as a character.
-struct Utf8Character {
-  size_t size;     // bytes looked at
-  bool valid;      // they are one well-formed character
-  bool complete;   // false: more bytes could still make it one
-  char32_t value;  // if it is valid
-};
-
-// Reads one character of `bytes`, of which there is at least one, as the Unicode
-// standard's table 3-7 defines well-formed UTF-8.
-Utf8Character read_utf8(std::string_view bytes) noexcept;
-
-// Bytes of data[0, size) up to the last character that is complete. Bytes that can never
-// become a character count as complete: they are replaced later, not waited for.
-size_t utf8_complete_prefix(const char* data, size_t size) noexcept;
-
-// Appends `bytes` to `out`, every ill-formed sequence replaced by U+FFFD.
-void append_valid_utf8(std::string& out, std::string_view bytes);
-
 // Collects the bytes of one client's tokens.
 class TextBuffer {
  public:

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "guard.hpp"
-#include "text.hpp"
+#include "utf8.hpp"
 
 namespace lh {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "guard.hpp"
-#include "text.hpp"
+#include "utf8.hpp"
 
 namespace lh {
 namespace {

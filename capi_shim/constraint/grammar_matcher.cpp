@@ -141,34 +141,24 @@ bool GrammarMatcher::add_character(uint32_t character) {
 
 // Whether some character that starts with these bytes can come.
 bool GrammarMatcher::may_become_character() {
-  const auto n_bits = static_cast<uint32_t>(6 * partial_.n_left);
-  const uint32_t first = std::max(partial_.value << n_bits, partial_.least);
-  const uint32_t last = ((partial_.value + 1) << n_bits) - 1;
-  if (first > last) return false;
   for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
     count_work();
-    if (grammar_->takes_any(grammar_->state(steps_[i].state), first, last)) return true;
+    const Grammar::State& state = grammar_->state(steps_[i].state);
+    if (grammar_->takes_any(state, partial_.lowest(), partial_.highest())) return true;
   }
   return false;
 }
 
 bool GrammarMatcher::add_byte(uint8_t byte) {
-  if (partial_.n_left > 0) {
-    if ((byte & 0xC0U) != 0x80U) return false;
-    partial_.value = partial_.value << 6U | (byte & 0x3FU);
-    if (--partial_.n_left > 0) return may_become_character();
-    return partial_.value >= partial_.least && add_character(partial_.value);
+  switch (partial_.add(byte)) {
+    case Utf8Decoder::Found::kMore:
+      return may_become_character();
+    case Utf8Decoder::Found::kCharacter:
+      return add_character(partial_.value());
+    case Utf8Decoder::Found::kIllFormed:
+      break;
   }
-  if (byte < 0x80) return add_character(byte);
-  if (byte < 0xC2 || byte > 0xF4) return false;
-  if (byte < 0xE0) {
-    partial_ = {byte & 0x1FU, 0x80, 1};
-  } else if (byte < 0xF0) {
-    partial_ = {byte & 0x0FU, 0x800, 2};
-  } else {
-    partial_ = {byte & 0x07U, 0x10000, 3};
-  }
-  return may_become_character();
+  return false;
 }
 
 bool GrammarMatcher::add_bytes(std::string_view bytes) {
@@ -189,7 +179,7 @@ void GrammarMatcher::go_back(const Mark& mark) {
 // What follows the steps that take a token by its number.
 std::vector<GrammarMatcher::Item> GrammarMatcher::after_token(int32_t token) const {
   std::vector<Item> after;
-  if (partial_.n_left > 0) return after;
+  if (partial_.is_inside()) return after;
   for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
     const Grammar::State& state = grammar_->state(steps_[i].state);
     const bool is_it = state.value == static_cast<uint32_t>(token);
@@ -225,7 +215,7 @@ void GrammarMatcher::accept(int32_t token) {
     return;
   }
   // Read by its characters as well, it ends at the same place.
-  if (!is_read || partial_.n_left > 0) {
+  if (!is_read || partial_.is_inside()) {
     go_back(before);
     start_place();
   }
@@ -246,7 +236,7 @@ bool GrammarMatcher::reads(const std::vector<int32_t>& tokens, size_t n_bytes) {
 }
 
 void GrammarMatcher::allow_by_number(std::vector<bool>& allowed) const {
-  if (partial_.n_left > 0) return;
+  if (partial_.is_inside()) return;
   std::vector<uint32_t> others;  // the tokens that are not meant
   for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
     const Grammar::State& state = grammar_->state(steps_[i].state);

@@ -13,6 +13,7 @@
 
 #include "grammar.hpp"
 #include "model.hpp"
+#include "utf8.hpp"
 
 namespace lh {
 
@@ -36,7 +37,7 @@ class GrammarMatcher {
 
   // Whether the text matches the grammar as it is, and whether it does and nothing can be
   // added to it.
-  bool is_complete() const { return partial_.n_left == 0 && places_.back().is_complete; }
+  bool is_complete() const { return !partial_.is_inside() && places_.back().is_complete; }
   bool is_at_end() const {
     return is_complete() && places_.back().first_step == steps_.size();
   }
@@ -56,15 +57,9 @@ class GrammarMatcher {
     size_t first_call;  // of those that wait for a rule, in the order of the rules
     bool is_complete;   // the text up to here matches the grammar
   };
-  // The first bytes of a character.
-  struct Partial {
-    uint32_t value = 0;
-    uint32_t least = 0;  // what a character of so many bytes stands for at least
-    int n_left = 0;
-  };
   struct Mark {
     size_t n_places;
-    Partial partial;
+    Utf8Decoder partial;
   };
 
   // The items of the last place, to find those that are already there.
@@ -105,7 +100,7 @@ class GrammarMatcher {
   std::vector<Item> steps_;  // of all places, one place after the other
   std::vector<Item> calls_;
   std::vector<Place> places_;
-  Partial partial_;
+  Utf8Decoder partial_;        // the first bytes of a character
   std::vector<Item> pending_;  // for the last place
   Seen seen_;
   int64_t n_work_ = 0;  // items looked at for the next token

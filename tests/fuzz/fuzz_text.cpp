@@ -11,6 +11,7 @@
 #include "prompt.hpp"
 #include "text.hpp"
 #include "toy.hpp"
+#include "utf8.hpp"
 
 namespace {
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "text.hpp"
+#include "utf8.hpp"
 
 using lh::TextBuffer;
 
