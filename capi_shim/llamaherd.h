@@ -53,6 +53,16 @@ typedef struct lh_error {
   char message[1024];
 } lh_error;
 
+/* ---- sizes that drivers of the engine plan with -------------------------------------
+ */
+
+enum {
+  LH_CELL_BLOCK = 256,    /* libllama rounds the KV cells of a stream up to multiples */
+  LH_UNIFORM_ROWS = 8,    /* a deterministic engine computes so many sequences together */
+  LH_AMX_ROWS = 32,       /* rows of a batch in a block, see lh_has_amx */
+  LH_MAX_PREFIX_DEPTH = 4 /* of shared prefixes, each within the one before */
+};
+
 /* ---- library ------------------------------------------------------------------- */
 
 /* Starts libllama's backends and takes over its log: lines are kept in a short buffer
@@ -263,6 +273,10 @@ LH_API int32_t lh_comparison_get(const lh_comparison* comparison,
                                  lh_comparison_result* out, lh_error* error);
 
 /* ---- prefix tree ---------------------------------------------------------------- */
+
+/* The fewest tokens with which a shared prefix is worth a fork (lh_request.fork_from),
+ * where the longest prompt and its answer take n_cells. */
+LH_API int32_t lh_min_prefix_tokens(int64_t n_cells);
 
 /* Finds the prefixes that prompts share. tokens: int32[offsets[n_prompts]], prompt i is
  * tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]. A prefix becomes a node if at least

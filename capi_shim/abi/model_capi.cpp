@@ -258,6 +258,8 @@ int32_t lh_detokenize(const lh_model* model, const int32_t* tokens, int32_t n_to
 
 // ---- prefixes -----------------------------------------------------------------------
 
+int32_t lh_min_prefix_tokens(int64_t n_cells) { return lh::min_prefix_tokens(n_cells); }
+
 int32_t lh_prefix_tree(const int32_t* tokens, const int64_t* offsets, int32_t n_prompts,
                        int32_t min_tokens, int32_t* order, int32_t* node_of,
                        int32_t* node_parent, int32_t* node_length, int32_t* node_prompt,

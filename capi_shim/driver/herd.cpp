@@ -6,14 +6,6 @@
 #include "seed.hpp"
 
 namespace lh {
-namespace {
-
-// Shorter prefixes cost more in bookkeeping and batches than they save. A fork copies a
-// whole stream of cells: one takes about the time of this share of its tokens.
-constexpr int64_t kMinPrefixTokens = 8;
-constexpr int64_t kForkShare = 64;
-
-}  // namespace
 
 PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts, int32_t max_tokens) {
   size_t longest = 0;
@@ -26,9 +18,9 @@ PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts, int32_t max_tok
     longest = std::max(longest, prompt.tokens.size());
   }
   const int64_t n_cells = static_cast<int64_t>(longest) + max_tokens;
-  return build_prefix_tree(
-      tokens.data(), offsets.data(), static_cast<int32_t>(prompts.size()),
-      static_cast<int32_t>(std::max(kMinPrefixTokens, n_cells / kForkShare)));
+  return build_prefix_tree(tokens.data(), offsets.data(),
+                           static_cast<int32_t>(prompts.size()),
+                           min_prefix_tokens(n_cells));
 }
 
 int32_t prefix_depth(const PrefixTree& tree) {

@@ -11,7 +11,8 @@
 
 namespace {
 
-constexpr int32_t kMostHeld = 4;  // sequences for shared prefixes
+// Sequences for shared prefixes.
+constexpr int32_t kMostHeld = LH_MAX_PREFIX_DEPTH;
 
 lh::HerdSettings settings_of(const newrllama_parallel_params& params) {
   lh::require_range("max_tokens", params.max_tokens, 1, INT32_MAX);
@@ -74,13 +75,12 @@ newrllama_context::newrllama_context(const lh_model& model, int32_t n_ctx,
 newrllama_context::Layout newrllama_context::plan(
     const std::vector<lh::HerdPrompt>& prompts, const lh::PrefixTree& tree,
     int32_t max_tokens) const {
-  constexpr int64_t kRounding = 256;  // libllama's, for the cells of a stream
   int64_t need = 1;
   for (const lh::HerdPrompt& prompt : prompts) {
     const int64_t n = static_cast<int64_t>(prompt.tokens.size()) + max_tokens;
     if (n <= n_ctx_) need = std::max(need, n);  // others fail by themselves
   }
-  const auto stream = static_cast<int32_t>(lh::round_up(need, kRounding));
+  const auto stream = static_cast<int32_t>(lh::round_up<int64_t>(need, LH_CELL_BLOCK));
   const int32_t n_streams = std::max(1, n_ctx_ / stream);
   const int32_t n_hold = std::min(
       {lh::prefix_depth(tree), kMostHeld, std::max(n_streams / 4, 1), n_streams - 1});

@@ -58,6 +58,16 @@ std::vector<Interval> find_intervals(const std::vector<int32_t>& common) {
 
 }  // namespace
 
+int32_t min_prefix_tokens(int64_t n_cells) {
+  // Fewer are sooner computed again than held.
+  constexpr int64_t kMinTokens = 8;
+  // A fork copies all cells that a sequence has room for, in about the time that it takes
+  // to compute this share of as many tokens: docs/decisions/0004.
+  constexpr int64_t kForkShare = 64;
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(n_cells / kForkShare, kMinTokens, INT32_MAX));
+}
+
 PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
                              int32_t n_prompts, int32_t min_tokens) {
   const Prompts prompts = {tokens, offsets};

@@ -14,6 +14,9 @@ struct PrefixTree {
   std::vector<int32_t> node_prompt;  // a prompt that starts with the node's tokens
 };
 
+// See lh_min_prefix_tokens.
+int32_t min_prefix_tokens(int64_t n_cells);
+
 // Prompt i is tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]; see lh_prefix_tree.
 // Method: sort the prompts; the common prefixes of neighbours give the tree's inner nodes
 // (LCP intervals: Abouelhoda, Kurtz and Ohlebusch 2004,

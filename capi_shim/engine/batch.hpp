@@ -4,12 +4,13 @@
 #include <cstdint>
 
 #include "llama.h"
+#include "llamaherd.h"
 
 namespace lh {
 
 // Matrix kernels of ggml take rows four at a time and what is left by another way, which
 // rounds differently (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
-constexpr int32_t kUniformRows = 8;
+constexpr int32_t kUniformRows = LH_UNIFORM_ROWS;
 
 class Batch {
  public:

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 
+#include "llamaherd.h"
+
 namespace lh {
 
 // ggml computes so many rows of a batch together then: fewer cost as much, from a block
 // on (docs/decisions/0025).
-constexpr int32_t kAmxRows = 32;
+constexpr int32_t kAmxRows = LH_AMX_ROWS;
 
 // Whether ggml multiplies by AMX.
 bool has_amx();

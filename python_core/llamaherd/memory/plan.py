@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 
+from llamaherd.native import shim
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,13 +15,15 @@ Layout = Literal["unified", "per_sequence"]
 
 MAX_SEQUENCES = 256  # of libllama
 MAX_HOLD = 8  # sequences that are kept for shared prefixes
-MAX_DEPTH = 4  # of nested prefixes: half, so that others can be computed meanwhile
+# Of nested prefixes: half, so that others can be computed meanwhile.
+MAX_DEPTH = shim.MAX_PREFIX_DEPTH
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
 AUTO_SLOTS = 40  # at most; more gain little on a processor
-UNIFORM_ROWS = 8  # a deterministic context computes so many sequences together
+# A deterministic context computes so many sequences together.
+UNIFORM_ROWS = shim.UNIFORM_ROWS
 ROWS = 4  # ggml computes so many rows of a batch together: docs/decisions/0020
-ROWS_AMX = 32  # where it multiplies by AMX: docs/decisions/0025
-_BLOCK = 256  # libllama rounds up to multiples of this
+ROWS_AMX = shim.AMX_ROWS  # where it multiplies by AMX: docs/decisions/0025
+_BLOCK = shim.CELL_BLOCK  # libllama rounds up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
 _MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
 # One pool is faster if a prompt with its answer adds at most this share of its cells to a
@@ -133,7 +137,7 @@ def make_plan(
     n_affordable = min(MAX_CTX, n_bytes // bytes_per_cell)
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
     n_cells = sizes.n_ctx or budget
-    # Fillers need room behind a prompt, and batches take sequences in groups.
+    # Padding needs room behind a prompt, and batches take sequences in groups.
     spare, group = (UNIFORM_ROWS - 1, UNIFORM_ROWS) if sizes.deterministic else (0, 1)
     capacity = n_cells - spare
     most_needed = max((need for need in needs if need <= capacity), default=1)

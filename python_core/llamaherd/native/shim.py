@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ffi", "lib"]  # for the other modules of this room
 
+# Sizes that drivers of the engine plan with: see llamaherd.h.
+CELL_BLOCK = lib.LH_CELL_BLOCK
+UNIFORM_ROWS = lib.LH_UNIFORM_ROWS
+AMX_ROWS = lib.LH_AMX_ROWS
+MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
+
 Handle: TypeAlias = "CData"  # what other rooms hold, and hand back
 
 
@@ -414,6 +420,11 @@ def _filled(
             filled.frombytes(ffi.buffer(out)[: size[0] * filled.itemsize])
             return filled
         capacity = size[0]
+
+
+def min_prefix_tokens(n_cells: int) -> int:
+    """Tokens that a prefix must have to be worth a fork: `lh_min_prefix_tokens`."""
+    return lib.lh_min_prefix_tokens(n_cells)
 
 
 def prefix_tree(

@@ -10,11 +10,11 @@ from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import FinishReason, Result, Results
 from llamaherd.core.stats import Progress, Stats
 from llamaherd.memory.plan import MAX_DEPTH
+from llamaherd.native.shim import min_prefix_tokens
 from llamaherd.run.prefixes import find_prefixes
 from llamaherd.run.runner import Runner
 from llamaherd.run.statistics import make_stats
 from llamaherd.schedule.client import make_clients
-from llamaherd.schedule.prefix_tree import PrefixTree, worth_a_fork
 from llamaherd.schedule.scheduler import Limits
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.memory.plan import Plan
     from llamaherd.schedule.client import Client, Kept
     from llamaherd.schedule.engine import Engine
+    from llamaherd.schedule.prefix_tree import PrefixTree
 
     # Makes ready for needs (cells of each prompt with its answer), so many prefixes, and
     # so many tokens that all prompts share.
@@ -238,8 +239,7 @@ class Call:
     def _tree(self, indices: Sequence[int]) -> PrefixTree:
         tokens = [self._requests[i].tokens for i in indices]
         longest = max((self._need(i) for i in indices), default=0)
-        least = worth_a_fork(longest)
-        return find_prefixes(tokens, least).limited(MAX_DEPTH)
+        return find_prefixes(tokens, min_prefix_tokens(longest)).limited(MAX_DEPTH)
 
     def _reject(self, indices: list[int], capacity: int, whose: str) -> list[int]:
         """Fails prompts that cannot be answered whatever happens; returns the others."""

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_MIN_TOKENS = 8  # fewer are sooner computed again than held
-# A fork copies all cells that a sequence has: it takes about the time of this share of as
-# many tokens. docs/decisions/0004.
-_FORK_SHARE = 64
-
 
 @dataclass(frozen=True, slots=True)
 class PrefixTree:
@@ -72,8 +67,3 @@ class PrefixTree:
             length=[self.length[k] for k in nodes],
             prompt=[self.prompt[k] for k in nodes],
         )
-
-
-def worth_a_fork(n_cells: int) -> int:
-    """Tokens that a prefix must have at least, where sequences have `n_cells` each."""
-    return max(_MIN_TOKENS, n_cells // _FORK_SHARE)

@@ -116,3 +116,10 @@ TEST_CASE("random prompts: nodes are right and nothing is computed twice") {
     }
   }
 }
+
+TEST_CASE("a prefix that is worth a fork is longer where a fork copies more") {
+  CHECK(lh::min_prefix_tokens(0) == 8);
+  CHECK(lh::min_prefix_tokens(8 * 64 + 63) == 8);
+  CHECK(lh::min_prefix_tokens(9 * 64) == 9);
+  CHECK(lh::min_prefix_tokens(INT64_C(1) << 40) == INT32_MAX);
+}

@@ -112,7 +112,7 @@ def test_a_gpu_build_is_warned_of(
 
 @pytest.mark.model
 def test_a_prompt_fills_what_is_left_of_n_ctx(smollm2: lh.Model) -> None:
-    """Fillers need cells behind a prompt; the error counts them."""
+    """Padding needs cells behind a prompt; the error counts them."""
     with lh.Context(smollm2, n_ctx=2048, n_seq_max=8, deterministic=True) as context:
         most = 2048 - (UNIFORM_ROWS - 1)
         prompts = [[5] * (most - 1), [5] * most]
@@ -135,5 +135,5 @@ def test_the_plan_has_whole_groups_of_sequences() -> None:
         assert plan.n_sequences % UNIFORM_ROWS == 0
         assert plan.n_seq_max == n_prompts
         assert plan.n_hold <= MAX_HOLD
-        assert plan.n_ctx_seq == 512  # fillers want a few more than 256
+        assert plan.n_ctx_seq == 512  # padding wants a few more than 256
         assert plan.n_ctx == plan.n_sequences * plan.n_ctx_seq
