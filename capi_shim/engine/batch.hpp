@@ -22,8 +22,6 @@ class Batch {
   void clear() { batch_.n_tokens = 0; }
   // Adds one token and returns its index, which is also the index of its logits.
   int32_t add(int32_t token, int32_t position, int32_t seq_id, bool logits);
-  int32_t size() const { return batch_.n_tokens; }
-  int32_t capacity() const { return capacity_; }
   const llama_batch& get() const { return batch_; }
 
  private:

@@ -134,8 +134,8 @@ Gguf read_file(std::FILE* file, const std::string& name) {
 
 }  // namespace
 
-lh_gguf_info check_gguf_file(std::FILE* file, const std::string& name) {
-  return read_file(file, named("model", name)).info;
+Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind) {
+  return read_file(file, named(kind, path));
 }
 
 Gguf read_gguf(const std::string& path, const char* kind) {
@@ -143,7 +143,7 @@ Gguf read_gguf(const std::string& path, const char* kind) {
   if (file == nullptr) {
     refuse(named(kind, path), std::string("cannot be opened: ") + std::strerror(errno));
   }
-  return read_file(file.get(), named(kind, path));
+  return read_gguf(file.get(), path, kind);
 }
 
 std::vector<std::string> part_paths(const std::string& path, int32_t n_parts) {

@@ -22,12 +22,11 @@ struct Gguf {
   lh_gguf_info info;
 };
 
-// Reads and checks one file by its header. `kind` is what messages call such a file.
+// Reads and checks one file by its header: see lh_gguf_check. `kind` is what messages
+// call such a file.
 Gguf read_gguf(const std::string& path, const char* kind);
-
-// Checks one GGUF file by its header: see lh_gguf_check. `name` is what messages call it.
-// Reads from the start of `file`, which must be seekable.
-lh_gguf_info check_gguf_file(std::FILE* file, const std::string& name);
+// From the start of an open file, which must be seekable.
+Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind);
 
 // Checks a file and, of a model in several files, all the others. Sizes are of all.
 lh_gguf_info check_gguf(const std::string& path);

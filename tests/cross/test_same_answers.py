@@ -151,7 +151,7 @@ def test_failures_are_the_same_in_r_and_python(
 
 @pytest.fixture(scope="module")
 def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/capi/abi/answers.c, compiled as a user of the installed C library would do."""
+    """tests/capi/abi/answers.c, compiled as a user of the installed C library does."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.fail("a C compiler is missing: run `make setup`")

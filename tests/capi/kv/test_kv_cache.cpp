@@ -1,0 +1,153 @@
+// KV cells on the toy: counted, shared, copied, moved, saved.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <vector>
+
+#include "fake_llama.hpp"
+#include "guard.hpp"
+#include "kv_cache.hpp"
+
+namespace {
+
+// Three sequences of 32 cells, or a pool of 96.
+struct Cells {
+  explicit Cells(bool unified)
+      : ctx((fake::reset(), make(unified)), llama_free),
+        kv(ctx.get(), {3, unified, !unified, !unified}) {}
+  ~Cells() { CHECK(fake::counts().n_violations == 0); }
+
+  static llama_context* make(bool unified) {
+    llama_context_params params = llama_context_default_params();
+    params.n_ctx = 96;
+    params.n_seq_max = 3;
+    params.n_batch = 96;
+    params.kv_unified = unified;
+    return llama_init_from_model(nullptr, params);
+  }
+
+  // Decodes n tokens more of a sequence.
+  void decode(int32_t seq_id, int32_t n) {
+    llama_batch batch = llama_batch_init(n, 0, 1);
+    for (int32_t i = 0; i < n; ++i) {
+      batch.token[i] = 'a' + i;
+      batch.pos[i] = kv.positions().get(seq_id) + i;
+      batch.n_seq_id[i] = 1;
+      batch.seq_id[i][0] = seq_id;
+      batch.logits[i] = 0;
+    }
+    batch.n_tokens = n;
+    kv.before_decode();
+    CHECK(llama_decode(ctx.get(), batch) == 0);
+    kv.after_decode();
+    kv.advance(seq_id, n);
+    kv.verify(seq_id);
+    llama_batch_free(batch);
+  }
+
+  std::unique_ptr<llama_context, void (*)(llama_context*)> ctx;
+  lh::KvCache kv;
+};
+
+}  // namespace
+
+TEST_CASE("ids run out, and come back without cells") {
+  Cells c(true);
+  CHECK(c.kv.acquire(false) == 0);
+  CHECK(c.kv.acquire(true) == 2);
+  CHECK(c.kv.acquire(false) == 1);
+  CHECK_THROWS_WITH_AS(c.kv.acquire(false), "all 3 sequence ids are in use", lh::Error);
+  c.decode(0, 5);
+  CHECK(c.kv.n_cells_used() == 5);
+  c.kv.release(0);
+  CHECK(c.kv.n_cells_used() == 0);
+  CHECK(c.kv.n_seq_used() == 2);
+  CHECK(fake::n_cells_left() == 0);
+}
+
+TEST_CASE("in a pool forks share cells, which count once and until the last has ended") {
+  Cells c(true);
+  const int32_t prefix = c.kv.acquire(true);
+  c.decode(prefix, 6);
+  c.kv.share(prefix);
+  CHECK(c.kv.n_own_cells(prefix) == 0);
+  for (const int32_t id : {c.kv.acquire(false), c.kv.acquire(false)}) {
+    CHECK(c.kv.fork(prefix, id) == 6);
+    c.decode(id, 2);
+    CHECK(c.kv.n_own_cells(id) == 2);
+  }
+  CHECK(c.kv.n_cells_used() == 6 + 2 + 2);
+  c.kv.release(prefix);
+  c.kv.release(0);
+  CHECK(c.kv.n_cells_used() == 6 + 2);
+  c.kv.release(1);
+  CHECK(c.kv.n_cells_used() == 0);
+}
+
+TEST_CASE("with streams each fork has its own cells") {
+  Cells c(false);
+  const int32_t prefix = c.kv.acquire(true);
+  c.decode(prefix, 6);
+  c.kv.share(prefix);
+  const int32_t id = c.kv.acquire(false);
+  CHECK(c.kv.fork(prefix, id) == 6);
+  c.decode(id, 1);
+  CHECK(c.kv.n_own_cells(prefix) == 6);
+  CHECK(c.kv.n_own_cells(id) == 7);
+  CHECK(c.kv.n_cells_used() == 13);
+}
+
+TEST_CASE("a sequence moves to the lowest id that is free, with its cells") {
+  Cells c(false);
+  for (int32_t i = 0; i < 3; ++i) c.decode(c.kv.acquire(false), 3 + i);
+  CHECK(c.kv.move_down(2) == -1);
+  c.kv.release(0);
+  fake::settings().fail_copy = fake::settings().fail_state = true;
+  CHECK(c.kv.move_down(2) == -1);
+  CHECK(c.kv.n_own_cells(2) == 5);
+  fake::settings().fail_copy = fake::settings().fail_state = false;
+  CHECK(c.kv.move_down(2) == 0);
+  CHECK(c.kv.n_own_cells(0) == 5);
+  CHECK(c.kv.n_cells_used() == 4 + 5);
+  c.decode(0, 1);
+  CHECK(c.kv.move_down(1) == -1);  // the free one is above
+}
+
+TEST_CASE("saved cells come back, also to another sequence") {
+  Cells c(true);
+  c.decode(c.kv.acquire(false), 4);
+  std::vector<uint8_t> state;
+  CHECK(c.kv.save(0, state));
+  c.kv.release(0);
+  CHECK(c.kv.restore(state, 4, c.kv.acquire(true)));
+  CHECK(c.kv.n_own_cells(2) == 4);
+  c.decode(2, 1);
+  CHECK_FALSE(c.kv.restore({}, 4, c.kv.acquire(false)));
+  CHECK(c.kv.n_cells_used() == 5);
+}
+
+TEST_CASE("nothing is saved while a copy between streams is pending") {
+  Cells c(false);
+  c.decode(c.kv.acquire(false), 30);  // so many that the whole stream is copied
+  c.kv.fork(0, c.kv.acquire(false));
+  CHECK(c.kv.has_pending_copies());
+  std::vector<uint8_t> state;
+  CHECK_FALSE(c.kv.save(0, state));
+  c.decode(1, 1);
+  CHECK_FALSE(c.kv.has_pending_copies());
+  CHECK(c.kv.save(0, state));
+}
+
+TEST_CASE("what is lost is not counted") {
+  Cells c(true);
+  const int32_t prefix = c.kv.acquire(true);
+  c.decode(prefix, 6);
+  c.kv.share(prefix);
+  c.kv.fork(prefix, c.kv.acquire(false));
+  c.decode(0, 2);
+  c.kv.lose_all();
+  CHECK(c.kv.n_cells_used() == 0);
+  CHECK(c.kv.n_seq_used() == 2);
+  CHECK(c.kv.fork(prefix, 0) == 0);
+  CHECK(fake::n_cells_left() == 0);
+}
