@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.native.shim import ModelInfo
+    from llamaherd.native.models import ModelInfo
 
 # Name: (ggml_type, bytes, for so many numbers).
 TYPES = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.model import Model, as_model
-from llamaherd.native import shim
+from llamaherd.native import shim, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,13 +116,13 @@ def _safe_message(model: Model, name: str, message: object) -> dict[str, object]
             raise ValueError(f"{name} has no {key!r}: {checks.shown(message)}")
         text = checks.text(f"{name}[{key!r}]", safe[key])
         with model.using() as handle:
-            safe[key] = shim.mark_literals(handle, text)
+            safe[key] = vocabulary.mark_literals(handle, text)
     return safe
 
 
 def _token_text(model: Model, token: int) -> str:
     with model.using() as handle:
-        return shim.token_text(handle, token) or ""
+        return vocabulary.token_text(handle, token) or ""
 
 
 def _formatter_of(

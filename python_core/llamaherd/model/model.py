@@ -18,7 +18,7 @@ from llamaherd.memory import hardware
 from llamaherd.model.adapters import checked_loras, checked_path
 from llamaherd.model.file import ModelFile
 from llamaherd.model.of_llama import Told, told_of
-from llamaherd.native import shim
+from llamaherd.native import models, shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.model.adapters import Lora, LoraOption
-    from llamaherd.native.shim import Handle, ModelInfo
+    from llamaherd.native.models import ModelInfo
+    from llamaherd.native.shim import Handle
 
 
 class Closable(Protocol):
@@ -90,7 +91,7 @@ class Model:
             )
         # Layers on a GPU do not count, and how much they are is not known here.
         is_limited = checks.flag("check_memory", check_memory) and n_layers == 0
-        handle = shim.model_load(
+        handle = models.model_load(
             os.fsencode(file),
             loras,
             n_gpu_layers=n_layers,
@@ -142,7 +143,7 @@ class Model:
             if _is_being_freed(exit_stack) or _has_lost_its_adapter(llama):
                 raise ModelClosedError("the Llama is closed")
             model.told = told = told_of(llama)
-            handle = shim.model_borrow(inner.model, told.loras, told.cvec)
+            handle = models.model_borrow(inner.model, told.loras, told.cvec)
             model._open(handle)  # noqa: SLF001
         return model
 
@@ -190,15 +191,15 @@ class Model:
 
     @cached_property
     def info(self) -> ModelInfo:
-        """Sizes, flags and special tokens; see `llamaherd.native.shim.ModelInfo`."""
+        """Sizes, flags and special tokens; see `llamaherd.native.models.ModelInfo`."""
         with self.using() as handle:
-            return shim.model_info(handle)
+            return models.model_info(handle)
 
     @cached_property
     def metadata(self) -> dict[str, str]:
         """All metadata of the file as text, by key."""
         with self.using() as handle:
-            return shim.model_metadata(handle)
+            return models.model_metadata(handle)
 
     @cached_property
     def chat_template(self) -> str | None:
@@ -207,7 +208,7 @@ class Model:
         Of a Llama with another `chat_format` that the model's file has, that one.
         """
         with self.using() as handle:
-            return self.told.template or shim.chat_template(handle)
+            return self.told.template or models.chat_template(handle)
 
     @property
     def loras(self) -> tuple[Lora, ...]:

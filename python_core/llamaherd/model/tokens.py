@@ -11,7 +11,7 @@ from typing import Literal, SupportsIndex
 from llamaherd.core import checks
 from llamaherd.core.errors import NativeError, TokenizeError
 from llamaherd.model.model import Model, as_model
-from llamaherd.native import shim
+from llamaherd.native import vocabulary
 
 ParseSpecial = bool | Literal["auto"]
 PARSE_SPECIAL: tuple[ParseSpecial, ...] = ("auto", True, False)
@@ -32,7 +32,7 @@ def tokenize(
     Source: `llama_tokenize`.
     """
     with as_model(model).using() as handle:
-        tokens = shim.tokenize(
+        tokens = vocabulary.tokenize(
             handle,
             checks.text("text", text),
             add_special=checks.flag("add_special", add_special),
@@ -62,7 +62,7 @@ def detokenize(
     Source: `llama_detokenize`.
     """
     with as_model(model).using() as handle:
-        return shim.detokenize(
+        return vocabulary.detokenize(
             handle,
             token_array("tokens", tokens),
             remove_special=checks.flag("remove_special", remove_special),
@@ -90,11 +90,11 @@ def prompt_tokens(
     """
     if not isinstance(prompt, str):
         return token_array(name, prompt)
-    how = shim.PARSE_AUTO if parse_special == "auto" else int(parse_special)
+    how = vocabulary.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
     try:
         with model.using() as handle:
-            return shim.tokenize_prompt(handle, text, how)
+            return vocabulary.tokenize_prompt(handle, text, how)
     except (NativeError, ValueError) as error:
         raise TokenizeError(f"the text cannot be tokenized: {error}") from error
 

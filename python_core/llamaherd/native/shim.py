@@ -1,12 +1,9 @@
-"""The shim as Python sees it. Only this room knows cffi."""
+"""The loaded shim: its errors, what it holds, and what it knows of the library."""
 
 from __future__ import annotations
 
-import os
 import sys
-from array import array
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 from llamaherd.core.errors import (
@@ -26,7 +23,7 @@ abi.preload(abi.libllama_folder())
 from llamaherd.native._shim import ffi, lib  # noqa: E402 - after the preload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from array import array
 
     from llamaherd.native._shim import CData
 
@@ -41,47 +38,6 @@ MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
 Handle: TypeAlias = "CData"  # what other rooms hold, and hand back
 
 
-class Lora(Protocol):
-    """A LoRA adapter: a file, or the address of one that is loaded."""
-
-    @property
-    def path(self) -> os.PathLike[str] | None:
-        """Its file."""
-        ...
-
-    @property
-    def scale(self) -> float:
-        """What it is multiplied by."""
-        ...
-
-    @property
-    def address(self) -> int:
-        """Of a `llama_adapter_lora`; 0: to be loaded."""
-        ...
-
-
-class ControlVector(Protocol):
-    """Arguments of `llama_set_adapter_cvec`."""
-
-    @property
-    def data(self) -> bytes:
-        """float32[n]."""
-        ...
-
-    @property
-    def first_layer(self) -> int:
-        """The first layer that it is added to."""
-        ...
-
-    @property
-    def last_layer(self) -> int:
-        """The last one."""
-        ...
-
-
-PARSE_AUTO = -1  # of `tokenize_prompt`: decide by how the prompt starts
-
-
 def check(status: int, error: CData) -> None:
     """Raises what an `lh_status` stands for.
 
@@ -94,7 +50,7 @@ def check(status: int, error: CData) -> None:
         LlamaHerdError: Any other failure.
     """
     if status != lib.LH_OK:
-        raise _exception(status, ffi.string(error.message).decode(errors="replace"))
+        raise _exception(status, decoded(ffi.string(error.message)))
 
 
 # Exceptions that take a message alone.
@@ -115,6 +71,16 @@ def _exception(status: int, message: str) -> LlamaHerdError | ValueError:
     if status == lib.LH_SAMPLER_ERROR:
         return SamplerError(message, status)
     return NativeError(message, status)
+
+
+def decoded(utf8: bytes) -> str:
+    """Text; what is no UTF-8 becomes U+FFFD."""
+    return utf8.decode(errors="replace")
+
+
+def text_or_none(pointer: CData) -> str | None:
+    """The text that a `char *` points to; None for NULL."""
+    return None if pointer == ffi.NULL else decoded(ffi.string(pointer))
 
 
 # What goes with an object.
@@ -188,238 +154,6 @@ def _check_library() -> None:
     lib.lh_abi_probe(probe)
     commit = ffi.string(lib.lh_ggml_commit()).decode()
     abi.check_library(commit, _build_info.LLAMA_BUILD_COMMIT, probe[3])
-
-
-# ---- models ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """What `lh_model_info` says. Token ids are -1 where the model has no such token.
-
-    Attributes:
-        n_swa: Sliding window in tokens; 0: none.
-    """
-
-    n_vocab: int
-    n_ctx_train: int
-    n_embd: int
-    n_layer: int
-    n_swa: int
-    is_recurrent: int
-    is_hybrid: int
-    has_encoder: int
-    has_decoder: int
-    add_bos: int
-    add_eos: int
-    bos: int
-    eos: int
-    eot: int
-    sep: int
-    nl: int
-    pad: int
-    fim_pre: int
-    fim_mid: int
-    fim_suf: int
-    size_bytes: int
-    n_params: int
-
-
-def model_load(
-    path: bytes,
-    loras: Sequence[Lora] = (),
-    *,
-    n_gpu_layers: int,
-    use_mmap: bool,
-    use_mlock: bool,
-    check_tensors: bool,
-    memory_bytes: int,
-) -> CData:
-    """Loads a GGUF file. The model is freed with the last reference to the result.
-
-    Raises:
-        ModelLoadError: libllama cannot load it or an adapter, or their tensors take more
-            than `memory_bytes`, unless that is 0.
-    """
-    params = ffi.new("lh_model_params *")
-    lib.lh_model_default_params(params)
-    params.n_gpu_layers = n_gpu_layers
-    params.use_mmap = use_mmap
-    params.use_mlock = use_mlock
-    params.check_tensors = check_tensors
-    params.memory_bytes = memory_bytes
-    adapters, _kept = _native_adapters(loras, None)
-    params.adapters = adapters
-    out = ffi.new("lh_model **")
-    error = ffi.new("lh_error *")
-    check(lib.lh_model_load(path, params, out, error), error)
-    return ffi.gc(out[0], lib.lh_model_free)
-
-
-def model_borrow(
-    address: int, loras: Sequence[Lora] = (), cvec: ControlVector | None = None
-) -> CData:
-    """Wraps the `llama_model` at an address; its owner must keep it alive.
-
-    Args:
-        address: Of the model.
-        loras: Adapters with addresses, which their owner keeps alive as well.
-        cvec: A control vector.
-    """
-    out = ffi.new("lh_model **")
-    error = ffi.new("lh_error *")
-    adapters, _kept = _native_adapters(loras, cvec)
-    model = ffi.cast("void *", address)
-    check(lib.lh_model_borrow(model, adapters, out, error), error)
-    return ffi.gc(out[0], lib.lh_model_free)
-
-
-def _native_adapters(
-    loras: Sequence[Lora], cvec: ControlVector | None
-) -> tuple[CData, list[CData]]:
-    """An `lh_adapters`, and what it points to."""
-    native = ffi.new("lh_adapters *")
-    items = ffi.new("lh_lora[]", len(loras))
-    kept = [items]
-    for item, lora in zip(items, loras, strict=True):
-        item.scale = lora.scale
-        item.adapter = ffi.cast("void *", lora.address)
-        if lora.path is not None:
-            kept.append(ffi.new("char[]", os.fsencode(lora.path)))
-            item.path = kept[-1]
-    native.lora, native.n_lora = items, len(loras)
-    if cvec is not None:
-        native.cvec = ffi.from_buffer("float[]", cvec.data)
-        kept.append(native.cvec)
-        native.n_cvec = len(cvec.data) // ffi.sizeof("float")
-        native.cvec_first_layer = cvec.first_layer
-        native.cvec_last_layer = cvec.last_layer
-    return native, kept
-
-
-def model_info(model: CData) -> ModelInfo:
-    """Numbers and special tokens of a model."""
-    info = ffi.new("lh_model_info *")
-    error = ffi.new("lh_error *")
-    check(lib.lh_model_get_info(model, info, error), error)
-    return ModelInfo(*(getattr(info, field.name) for field in fields(ModelInfo)))
-
-
-def model_metadata(model: CData) -> dict[str, str]:
-    """All metadata of the GGUF file as text, sorted by key."""
-    return dict(
-        sorted(_metadata_item(model, i) for i in range(lib.lh_model_n_meta(model)))
-    )
-
-
-def _metadata_item(model: CData, i: int) -> tuple[str, str]:
-    size = 256
-    key_size = ffi.new("int32_t *")
-    value_size = ffi.new("int32_t *")
-    error = ffi.new("lh_error *")
-    while True:
-        key = ffi.new("char[]", size)
-        value = ffi.new("char[]", size)
-        status = lib.lh_model_meta(
-            model, i, key, value, size, key_size, value_size, error
-        )
-        needed = max(key_size[0], value_size[0])
-        if status != lib.LH_NO_SPACE or needed <= size:
-            check(status, error)
-            return _text(ffi.string(key)), _text(ffi.string(value))
-        size = needed
-
-
-def chat_template(model: CData) -> str | None:
-    """The model's own chat template."""
-    return _optional_text(lib.lh_model_chat_template(model))
-
-
-def token_text(model: CData, token: int) -> str | None:
-    """A token as the vocabulary writes it; None outside the vocabulary."""
-    return _optional_text(lib.lh_token_text(model, token))
-
-
-def _optional_text(pointer: CData) -> str | None:
-    return None if pointer == ffi.NULL else _text(ffi.string(pointer))
-
-
-def _text(utf8: bytes) -> str:
-    return utf8.decode(errors="replace")
-
-
-# ---- text and tokens ------------------------------------------------------------------
-
-
-def tokenize(
-    model: CData, text: str, *, add_special: bool, parse_special: bool
-) -> array[int]:
-    """Text to tokens (`llama_tokenize`). Returns int32[n_tokens]."""
-    utf8 = text.encode()
-    return _filled(
-        "int32_t",
-        len(utf8) + 8,
-        lambda *out: lib.lh_tokenize(
-            model, utf8, len(utf8), add_special, parse_special, *out
-        ),
-    )
-
-
-def tokenize_prompt(model: CData, text: str, parse_special: int) -> array[int]:
-    """Text to the tokens of a prompt (`lh_tokenize_prompt`). Returns int32[n_tokens]."""
-    utf8 = text.encode()
-    return _filled(
-        "int32_t",
-        len(utf8) + 8,
-        lambda *out: lib.lh_tokenize_prompt(model, utf8, len(utf8), parse_special, *out),
-    )
-
-
-def detokenize(
-    model: CData, tokens: array[int], *, remove_special: bool, unparse_special: bool
-) -> str:
-    """Tokens, int32[n], to text; bytes that are no UTF-8 become U+FFFD.
-
-    Raises:
-        ValueError: A token is outside the vocabulary.
-    """
-    pointer = ffi.from_buffer("int32_t[]", tokens)
-    filled = _filled(
-        "char",
-        8 * len(tokens) + 16,
-        lambda *out: lib.lh_detokenize(
-            model, pointer, len(tokens), remove_special, unparse_special, *out
-        ),
-    )
-    return _text(filled.tobytes())
-
-
-def mark_literals(model: CData, text: str) -> str:
-    """The text with literal marks around what would parse as a special token."""
-    utf8 = text.encode()
-    filled = _filled(
-        "char",
-        2 * len(utf8) + 64,
-        lambda *out: lib.lh_mark_literals(model, utf8, len(utf8), *out),
-    )
-    return _text(filled.tobytes())
-
-
-def _filled(
-    ctype: str, capacity: int, function: Callable[[CData, int, CData, CData], int]
-) -> array[int]:
-    """What a function wrote that fills arrays; calls it again if it needs more room."""
-    size = ffi.new("int32_t *")
-    error = ffi.new("lh_error *")
-    while True:
-        out = ffi.new(f"{ctype}[]", capacity)
-        status = function(out, capacity, size, error)
-        if status != lib.LH_NO_SPACE or size[0] <= capacity:
-            check(status, error)
-            filled = array("i" if ctype == "int32_t" else "b")
-            filled.frombytes(ffi.buffer(out)[: size[0] * filled.itemsize])
-            return filled
-        capacity = size[0]
 
 
 def min_prefix_tokens(n_cells: int) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.plan import MAX_HOLD, ROWS, ROWS_AMX, Plan, Sizes, make_plan
-from llamaherd.native.shim import ModelInfo
+from llamaherd.native.models import ModelInfo
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 import tiny_models
 from llamaherd.api.requests import make_requests
 from llamaherd.core.sampling import SamplingParams
-from llamaherd.native import shim
+from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
     from array import array
@@ -82,8 +82,8 @@ def test_no_long_text_is_tokenized_as_a_whole(
         sizes.append(len(text))
         return _native_tokenize(model, text, how)
 
-    _native_tokenize = shim.tokenize_prompt
-    monkeypatch.setattr(shim, "tokenize_prompt", counted)
+    _native_tokenize = vocabulary.tokenize_prompt
+    monkeypatch.setattr(vocabulary, "tokenize_prompt", counted)
     for text in (" " * 130_000, " \n" * 65_000, "a" * 7000 + " " * 100):
         (result,) = lh.generate_parallel(context, [text], max_tokens=4)
         assert "shorten it" in str(result.error)

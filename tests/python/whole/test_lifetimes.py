@@ -186,8 +186,7 @@ def test_contexts_one_after_the_other_take_no_more_memory(tiny_path: TinyPath) -
 # ---- garbage ---------------------------------------------------------------------------
 
 FREED = """
-from llamaherd.native import shim
-from llamaherd.native import engine as native_engine
+from llamaherd.native import engine, models
 del model, context
 order = []
 class Recorded:
@@ -199,8 +198,8 @@ class Recorded:
             order.append(name)
             return function(pointer)
         return free
-lib = shim.lib
-native_engine.lib = shim.lib = Recorded()
+lib = models.lib
+engine.lib = models.lib = Recorded()
 def pair():
     model = lh.Model(sys.argv[1])
     context = lh.Context(model, n_threads=1)
@@ -352,16 +351,16 @@ def test_a_llama_may_be_closed_while_its_first_call_starts(
 
 LLAMA_CLOSED_IN_BORROW = """
 import llama_cpp
-from llamaherd.native import shim
+from llamaherd.native import models
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
-borrow = shim.model_borrow
+borrow = models.model_borrow
 closer = threading.Thread(target=llama.close)
 def slowly(address, *adapters):
     closer.start()
     closer.join(0.3)
     print("freed" if llama._model.model is None else "waits")
     return borrow(address, *adapters)
-shim.model_borrow = slowly
+models.model_borrow = slowly
 try:
     lh.generate(llama, "a", **SHORT)
 except lh.ModelClosedError:
@@ -370,7 +369,7 @@ closer.join()
 freed = llama_cpp.llama_model_free
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 def free(model):
-    shim.model_borrow = lambda *_: print("borrowed what is being freed")
+    models.model_borrow = lambda *_: print("borrowed what is being freed")
     try:
         lh.generate(llama, "a", **SHORT)
     except lh.ModelClosedError:
