@@ -14,7 +14,7 @@
  *     LH_FORKED, because the threads that compute did not come along. Freeing does
  *     nothing there.
  *   - Engine functions may be called from several threads; they take the engine's lock.
- *     lh_engine_abort is the one that does not wait for it. Freeing is the caller's
+ *     lh_engine_abort and lh_engine_wake do not wait for it. Freeing is the caller's
  *     business: no call may be running on an object that is being freed.
  */
 #ifndef LLAMAHERD_H
@@ -338,6 +338,18 @@ LH_API int32_t lh_engine_new(lh_model* model, const lh_engine_params* params,
                              lh_engine** out, lh_error* error);
 LH_API void lh_engine_free(lh_engine* engine);
 
+/* Puts a new llama_context in place of the present one, with other sizes or whatever else
+ * params say. Requests that have ended stay, and so do paused ones: what was saved of
+ * them is kept if only n_batch, n_ubatch, numbers of threads and, with kv_unified, n_ctx
+ * and n_seq_max differ (without it n_ctx alone), else it is computed again. While others
+ * run or are held it is refused (LH_INVALID_ARGUMENT). The old llama_context is freed
+ * first. LH_CONTEXT_ERROR: no such context could be made; there is one as before again.
+ * Should not even that be possible, all paused requests have failed, and until a later
+ * resize finds the memory all functions that need a llama_context return
+ * LH_CONTEXT_ERROR; results and statistics can still be read, requests released. */
+LH_API int32_t lh_engine_resize(lh_engine* engine, const lh_engine_params* params,
+                                lh_error* error);
+
 typedef struct lh_engine_info {
   int32_t n_ctx;     /* KV cells in all, as libllama rounded them */
   int32_t n_ctx_seq; /* most cells that one sequence may have */
@@ -412,6 +424,14 @@ typedef struct lh_request {
   const char* const* stop;            /* stop texts, UTF-8, none empty */
   const int32_t* stop_size;           /* int32[n_stop]: their sizes in bytes */
   int32_t n_stop;
+  int64_t call;     /* at least 0: number under which its batches are counted, see
+                       lh_engine_get_stats */
+  int32_t priority; /* where prompts share a batch's room, higher ones come first, and
+                       among equals those that were submitted first */
+  int32_t draft;    /* not 0: a greedy answer that repeats itself may take several tokens
+                       a step; ignored by deterministic engines, recurrent models, and in
+                       runs of chosen ids */
+  int32_t watch;    /* not 0: its first token is an event, see lh_engine_run */
 } lh_request;
 
 typedef enum lh_state {
@@ -445,9 +465,6 @@ typedef struct lh_run_params {
   int32_t n_ids;
   int32_t max_steps; /* those that make up for lost states don't count; <= 0: no limit */
   int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
-  int32_t
-      draft; /* not 0: greedy answers that repeat themselves may take several
-                tokens a step; ignored by deterministic engines and recurrent models */
 } lh_run_params;
 
 typedef struct lh_run_result {
@@ -459,9 +476,10 @@ typedef struct lh_run_result {
 
 /* Runs steps. Each step decodes one batch (one token of every decoding client, then
  * prompt chunks up to n_batch) and samples every client that got logits. Returns after
- * a step in which a request was held, finished or failed, with their ids in `events`
- * (int64[capacity], capacity >= number of requests), when a limit is reached, or when
- * nothing is left to do. LH_DECODE_ERROR: the batch was refused, the cells it left are
+ * a step in which a request was held, finished or failed, or got its first token if it is
+ * watched, with their ids in `events` (int64[capacity], capacity >= number of requests),
+ * when a limit is reached, after lh_engine_wake, or when nothing is left to do.
+ * LH_DECODE_ERROR: the batch was refused, the cells it left are
  * removed, every client is as it was before the step, but that a batch which failed
  * halfway costs recurrent states: their clients start over; also when it was aborted
  * though nobody asked for that. LH_ABORTED: see lh_engine_abort. */
@@ -472,6 +490,10 @@ LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
 /* Ends a running lh_engine_run within one graph node (llama.cpp's abort callback) and
  * makes later ones return LH_ABORTED, until called with abort = 0. Takes no lock. */
 LH_API void lh_engine_abort(lh_engine* engine, int32_t abort);
+
+/* Ends a running lh_engine_run after the step that it is at, with LH_OK; if none is
+ * running, the next one after its first step. From any thread; takes no lock. */
+LH_API void lh_engine_wake(lh_engine* engine);
 
 /* Moves a client's cells to host memory and frees its sequence id and cells; resume
  * brings them back (llama_state_seq_get_data, _set_data): nothing is computed twice. */
@@ -499,11 +521,35 @@ typedef struct lh_client_info {
   const char* message;   /* what went wrong, "" if nothing did */
   int32_t complete;      /* 1: the answer came to its own end: LH_FINISH_EOG, or
                             LH_FINISH_STOP, under a grammar only if the text matches it */
+  /* What it took; see lh_stats, to which the same was added. */
+  int32_t n_prefill;
+  int32_t n_decode;
+  int32_t n_draft;
+  int32_t n_pauses;
+  double t_prefill_s; /* its share of the time of each batch that it was in, by tokens */
+  double t_decode_s;
+  double t_first_s; /* from lh_engine_submit to its first token; 0: it has none yet */
 } lh_client_info;
 
-/* Pointers in `out` live until the next engine call other than lh_client_get. */
+/* Pointers in `out` live until the next engine call other than lh_client_get and
+ * lh_client_read. */
 LH_API int32_t lh_client_get(lh_engine* engine, int64_t id, lh_client_info* out,
                              lh_error* error);
+
+typedef struct lh_piece {
+  const char* text;      /* valid UTF-8 that will not change any more; not ended by NUL */
+  int32_t n_text;        /* bytes */
+  const int32_t* tokens; /* int32[n_tokens] */
+  int32_t n_tokens;
+  int32_t n_bytes_now; /* of the whole answer so far: where to read on */
+  int32_t n_tokens_now;
+} lh_piece;
+
+/* What is new of an answer since it had n_bytes bytes of text and n_tokens tokens: 0 and
+ * 0, or n_bytes_now and n_tokens_now of an earlier piece. The text of choices comes at
+ * their end. Pointers in `out` live as those of lh_client_get. */
+LH_API int32_t lh_client_read(lh_engine* engine, int64_t id, int32_t n_bytes,
+                              int32_t n_tokens, lh_piece* out, lh_error* error);
 
 /* Forgets a request, ending it if it runs. Held prefixes are released with this, too. */
 LH_API int32_t lh_client_release(lh_engine* engine, int64_t id, lh_error* error);
@@ -519,23 +565,27 @@ typedef struct lh_stats {
   int64_t n_reused;    /* prompt tokens that came from a held prefix */
   int64_t n_decode;    /* generated tokens decoded */
   int64_t n_generated; /* tokens sampled and kept */
-  int64_t n_guessed;   /* those of them that had been guessed, see `draft` */
+  int64_t n_draft;     /* those of them that had been drafted, see lh_request */
   int64_t n_batches;   /* llama_decode calls that succeeded */
   int64_t n_failed_decodes;
   int64_t n_lost; /* times a decode that failed halfway cost all recurrent states */
   int64_t n_pauses;
-  int64_t n_cells_max; /* KV high-water mark, cells */
+  int64_t n_cells_max; /* most KV cells that were in use in one of the batches, by all */
   int64_t n_clients;   /* sum over batches of clients in the batch */
   double t_prefill_s;  /* time in llama_decode, shared out by tokens */
   double t_decode_s;
-  double t_sample_s;
+  double t_sample_s; /* shared out by clients in the batch */
 } lh_stats;
 
-/* Counts since the engine was made; a caller takes differences. */
-LH_API int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error);
+/* call < 0: counts of all since the engine was made. Else of the requests with that
+ * number: what they took, and the batches that at least one of them was in; zeroes if
+ * there is no such number. */
+LH_API int32_t lh_engine_get_stats(lh_engine* engine, int64_t call, lh_stats* out,
+                                   lh_error* error);
 
-/* n_cells_max starts anew, at the cells in use now. */
-LH_API int32_t lh_engine_restart_high_water(lh_engine* engine, lh_error* error);
+/* Drops the counts of a call, which are kept until then. Of requests of that call which
+ * are still there no more is counted under its number. */
+LH_API int32_t lh_engine_forget_call(lh_engine* engine, int64_t call, lh_error* error);
 
 #ifdef __cplusplus
 }

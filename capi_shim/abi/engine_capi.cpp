@@ -69,12 +69,18 @@ int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out, lh_error* err
   return guard(error, [&] { deref(out, "out") = deref(engine, "engine").info(); });
 }
 
-int32_t lh_engine_get_stats(lh_engine* engine, lh_stats* out, lh_error* error) {
-  return guard(error, [&] { deref(out, "out") = deref(engine, "engine").stats(); });
+int32_t lh_engine_get_stats(lh_engine* engine, int64_t call, lh_stats* out,
+                            lh_error* error) {
+  return guard(error, [&] { deref(out, "out") = deref(engine, "engine").stats(call); });
 }
 
-int32_t lh_engine_restart_high_water(lh_engine* engine, lh_error* error) {
-  return guard(error, [&] { deref(engine, "engine").restart_high_water(); });
+int32_t lh_engine_forget_call(lh_engine* engine, int64_t call, lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").forget_call(call); });
+}
+
+int32_t lh_engine_resize(lh_engine* engine, const lh_engine_params* params,
+                         lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").resize(deref(params, "params")); });
 }
 
 int32_t lh_engine_submit(lh_engine* engine, const lh_request* request, lh_error* error) {
@@ -102,6 +108,10 @@ void lh_engine_abort(lh_engine* engine, int32_t abort) {
   guard(nullptr, [&] { deref(engine, "engine").abort(abort != 0); });
 }
 
+void lh_engine_wake(lh_engine* engine) {
+  guard(nullptr, [&] { deref(engine, "engine").wake(); });
+}
+
 int32_t lh_client_pause(lh_engine* engine, int64_t id, lh_error* error) {
   return guard(error, [&] { deref(engine, "engine").pause(id); });
 }
@@ -120,6 +130,13 @@ int32_t lh_client_end(lh_engine* engine, int64_t id, int32_t reason, const char*
 int32_t lh_client_get(lh_engine* engine, int64_t id, lh_client_info* out,
                       lh_error* error) {
   return guard(error, [&] { deref(out, "out") = deref(engine, "engine").get(id); });
+}
+
+int32_t lh_client_read(lh_engine* engine, int64_t id, int32_t n_bytes, int32_t n_tokens,
+                       lh_piece* out, lh_error* error) {
+  return guard(error, [&] {
+    deref(out, "out") = deref(engine, "engine").read(id, n_bytes, n_tokens);
+  });
 }
 
 int32_t lh_client_release(lh_engine* engine, int64_t id, lh_error* error) {

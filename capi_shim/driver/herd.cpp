@@ -137,6 +137,7 @@ void Herd::submit_prefix(int32_t node) {
   request.tokens = prompts_[static_cast<size_t>(tree_.node_prompt[i])].tokens.data();
   request.n_tokens = tree_.node_length[i];
   request.fork_from = path_.empty() ? -1 : prefix_id(path_.back());
+  request.call = settings_.call;
   try {
     engine_.submit(request);
   } catch (const std::exception&) {
@@ -158,6 +159,8 @@ void Herd::submit_prompt(int32_t prompt) {
   request.max_tokens = settings_.max_tokens;
   request.fork_from = path_.empty() ? -1 : prefix_id(path_.back());
   request.sampling = &sampling;
+  request.call = settings_.call;
+  request.draft = n_prompts() > 1 ? 1 : 0;
   try {
     engine_.submit(request);
     running_.push_back(request.id);
@@ -184,7 +187,6 @@ void Herd::step() {
 lh_status Herd::run_engine(const std::vector<int64_t>* ids, lh_run_result& result,
                            std::string& message) {
   lh_run_params params{};
-  params.draft = ids == nullptr && n_prompts() > 1 ? 1 : 0;
   if (ids != nullptr) {
     params.ids = ids->data();
     params.n_ids = static_cast<int32_t>(ids->size());

@@ -22,6 +22,7 @@ struct HerdSettings {
   int32_t n_slots;     // prompts that run at once
   int32_t n_hold_max;  // sequences for shared prefixes, on top of the slots
   int32_t n_ctx;       // cells that a prompt and its answer may take, as the user said it
+  int64_t call = 0;    // number under which the engine counts it
 };
 
 // The tree of the prompts' shared prefixes, and how many of them lie around one prompt.

@@ -29,14 +29,12 @@ lh::HerdSettings settings_of(const newrllama_parallel_params& params) {
   return settings;
 }
 
-std::string format_stats(const lh_stats& before, const lh_stats& after, size_t n_prompts,
-                         int32_t n_failed, int32_t n_fallbacks, uint32_t seed) {
+std::string format_stats(const lh_stats& stats, size_t n_prompts, int32_t n_failed,
+                         int32_t n_fallbacks, uint32_t seed) {
   const auto rate = [](int64_t n, double seconds) {
     return seconds > 0 ? static_cast<double>(n) / seconds : 0.0;
   };
-  const int64_t n_prefill = after.n_prefill - before.n_prefill;
-  const int64_t n_decode = after.n_decode - before.n_decode;
-  const int64_t n_batches = after.n_batches - before.n_batches;
+  const auto n_batches = static_cast<double>(std::max<int64_t>(stats.n_batches, 1));
   char line[512];
   std::snprintf(line, sizeof(line),
                 "llamaherd: %zu prompts, %d failed; tokens: %" PRId64
@@ -44,14 +42,11 @@ std::string format_stats(const lh_stats& before, const lh_stats& after, size_t n
                 " generated; %.1f prompt tokens/s, %.1f generated tokens/s; %" PRId64
                 " batches, %.1f clients each; KV high-water %" PRId64
                 " cells; %d fallbacks; seed %" PRIu32,
-                n_prompts, n_failed, n_prefill, after.n_reused - before.n_reused,
-                after.n_generated - before.n_generated,
-                rate(n_prefill, after.t_prefill_s - before.t_prefill_s),
-                rate(n_decode, after.t_decode_s - before.t_decode_s), n_batches,
-                n_batches > 0 ? static_cast<double>(after.n_clients - before.n_clients) /
-                                    static_cast<double>(n_batches)
-                              : 0.0,
-                after.n_cells_max, n_fallbacks, seed);
+                n_prompts, n_failed, stats.n_prefill, stats.n_reused, stats.n_generated,
+                rate(stats.n_prefill, stats.t_prefill_s),
+                rate(stats.n_decode, stats.t_decode_s), stats.n_batches,
+                static_cast<double>(stats.n_clients) / n_batches, stats.n_cells_max,
+                n_fallbacks, seed);
   return line;
 }
 
@@ -116,14 +111,13 @@ bool newrllama_context::run(std::vector<lh::HerdPrompt> prompts,
   settings.n_slots = layout.n_slots;
   settings.n_hold_max = layout.n_hold_max;
   settings.n_ctx = n_ctx_;
-  engine_->restart_high_water();
-  const lh_stats before = engine_->stats();
+  engine_->forget_call(settings.call);
   lh::Herd herd(*engine_, std::move(prompts), std::move(tree), settings);
   const bool is_complete = herd.run();
   results = herd.results();
   const auto n_failed = std::count_if(results.begin(), results.end(),
                                       [](const lh::HerdResult& r) { return r.failed; });
-  stats_line_ = format_stats(before, engine_->stats(), results.size(),
+  stats_line_ = format_stats(engine_->stats(settings.call), results.size(),
                              static_cast<int32_t>(n_failed), herd.n_fallbacks(),
                              settings.sampling.seed);
   if (lh::debug_level() >= 1) std::fprintf(stderr, "%s\n", stats_line_.c_str());

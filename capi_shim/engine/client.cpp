@@ -9,13 +9,27 @@ void Client::give_back(KvCache& kv) {
 
 void Client::end(KvCache& kv, lh_finish reason, const char* why) {
   give_back(kv);
+  finish_as(reason, why);
+}
+
+void Client::finish_as(lh_finish reason, const char* why) {
   state = reason == LH_FINISH_ERROR ? LH_STATE_FAILED : LH_STATE_FINISHED;
   finish = reason;
   message = why;
   text.finish();
   if (sampler) judge();
   sampler.reset();
-  saved.clear();
+  drop_saved();
+}
+
+// Which choice it is shows at its end.
+size_t Client::n_stable() const {
+  return sampler && sampler->choices() != nullptr ? 0 : text.n_stable();
+}
+
+void Client::drop_saved() {
+  saved = {};
+  n_saved = 0;
 }
 
 // Whether the answer came to its own end, and which choice it is.

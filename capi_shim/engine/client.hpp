@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "kv_cache.hpp"
 #include "llamaherd.h"
 #include "sampler.hpp"
@@ -17,6 +18,9 @@ namespace lh {
 struct Client {
   int64_t id = 0;
   int64_t order = 0;  // when it was submitted, among all
+  int32_t priority = 0;
+  bool may_draft = false;
+  bool is_watched = false;  // its first token has yet to be reported
   lh_state state = LH_STATE_PREFILL;
   lh_finish finish = LH_FINISH_NONE;
   int32_t seq_id = -1;
@@ -31,6 +35,11 @@ struct Client {
   TextBuffer text;
   bool is_complete = false;  // see lh_client_info
   std::string message;       // what went wrong
+
+  lh_stats taken{};                   // what it took, see Statistics
+  std::shared_ptr<lh_stats> of_call;  // to which the same is added
+  Clock::time_point submitted;
+  double t_first_s = 0;  // from then to its first token, 0: it has none
 
   bool verified = false;       // its position was checked since it moved
   int32_t lost_at = -1;        // the furthest position of a lost state
@@ -53,6 +62,12 @@ struct Client {
   void give_back(KvCache& kv);
   // The answer is what there is; LH_FINISH_ERROR: it failed.
   void end(KvCache& kv, lh_finish reason, const char* why);
+  // The same for one that has no cells.
+  void finish_as(lh_finish reason, const char* why);
+  // What will not change any more of the text, in bytes.
+  size_t n_stable() const;
+  // What was saved is of no use any more: it is computed again.
+  void drop_saved();
 
  private:
   void judge();

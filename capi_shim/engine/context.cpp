@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -65,7 +66,19 @@ void set_rope(llama_context_params& native, const lh_engine_params& p) {
   native.yarn_orig_ctx = static_cast<uint32_t>(p.yarn_orig_ctx);
 }
 
-void check(const lh_model& model, const lh_engine_params& p) {
+// Tokens that the model was trained on before its context was extended.
+int32_t n_ctx_orig(const llama_model* model) {
+  char text[64] = "";
+  if (llama_model_meta_val_str(model, "general.architecture", text, sizeof(text)) >= 0) {
+    const std::string key = std::string(text) + ".rope.scaling.original_context_length";
+    if (llama_model_meta_val_str(model, key.c_str(), text, sizeof(text)) >= 0) {
+      return static_cast<int32_t>(std::strtol(text, nullptr, 10));
+    }
+  }
+  return llama_model_n_ctx_train(model);
+}
+
+void check_sizes(const lh_engine_params& p) {
   require_range("n_ctx", p.n_ctx, 1, INT32_MAX);
   require_range("n_seq_max", p.n_seq_max, 1,
                 static_cast<int64_t>(llama_max_parallel_sequences()));
@@ -76,12 +89,6 @@ void check(const lh_model& model, const lh_engine_params& p) {
   require_range("flash_attn", p.flash_attn, -1, 1);
   require_range("type_k", p.type_k, -1, GGML_TYPE_COUNT - 1);
   require_range("type_v", p.type_v, -1, GGML_TYPE_COUNT - 1);
-  check_rope(p);
-  if (p.deterministic != 0) check_deterministic(model, p);
-  if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
-    throw Error(LH_CONTEXT_ERROR,
-                "the model has an encoder; only decoder models generate text here");
-  }
 }
 
 // Most tokens of a batch. Prompts are cut where they are when alone, however many answers
@@ -121,9 +128,19 @@ bool has_recurrent_states(const lh_model& model) {
   return llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get());
 }
 
+void check_params(const lh_model& model, const lh_engine_params& p) {
+  check_sizes(p);
+  check_rope(p);
+  if (p.deterministic != 0) check_deterministic(model, p);
+  if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
+    throw Error(LH_CONTEXT_ERROR,
+                "the model has an encoder; only decoder models generate text here");
+  }
+}
+
 ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
                         std::atomic<bool>* abort_flag) {
-  check(model, params);
+  check_params(model, params);
   llama_context_params native = llama_context_default_params();
   native.n_ctx = static_cast<uint32_t>(params.n_ctx);
   native.n_seq_max = static_cast<uint32_t>(params.n_seq_max);
@@ -188,6 +205,32 @@ BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
   limits.has_streams = params.kv_unified == 0;
   limits.has_amx = has_amx();
   return limits;
+}
+
+// A saved sequence starts with the number of streams. The type of values and how they lie
+// follow from flash_attn. Models with long and short factors for positions take the long
+// ones for sequences that may get longer than the texts they were first trained on.
+std::vector<double> make_state_key(const lh_model& model, const lh_engine_params& p,
+                                   const llama_context* ctx) {
+  const bool unified = p.kv_unified != 0;
+  const auto n_ctx_seq = static_cast<int64_t>(llama_n_ctx_seq(ctx));
+  return {unified ? 0.0 : p.n_seq_max,
+          n_ctx_seq > n_ctx_orig(model.get()) ? 1.0 : 0.0,
+          unified ? 1.0 : 0.0,
+          p.deterministic != 0 ? 1.0 : 0.0,
+          p.swa_full != 0 ? 1.0 : 0.0,
+          p.offload_kqv != 0 ? 1.0 : 0.0,
+          static_cast<double>(p.flash_attn),
+          static_cast<double>(p.type_k),
+          static_cast<double>(p.type_v),
+          static_cast<double>(p.rope_scaling_type),
+          p.rope_freq_base,
+          p.rope_freq_scale,
+          p.yarn_ext_factor,
+          p.yarn_attn_factor,
+          p.yarn_beta_fast,
+          p.yarn_beta_slow,
+          static_cast<double>(p.yarn_orig_ctx)};
 }
 
 }  // namespace lh

@@ -5,30 +5,10 @@
 
 #include "guard.hpp"
 #include "log.hpp"
-#include "mixed_batch.hpp"
-#include "openmp.hpp"
 #include "threads.hpp"
-#include "uniform_batch.hpp"
 
 using lh::Client;
 using lh::Error;
-
-namespace {
-
-std::unique_ptr<lh::BatchBuilder> make_builder(bool uniform,
-                                               const lh::Positions& positions,
-                                               const lh::BatchLimits& limits) {
-  if (uniform) return std::make_unique<lh::UniformBatch>(positions, limits);
-  return std::make_unique<lh::MixedBatch>(positions, limits);
-}
-
-// The deterministic mode pads prompts to whole groups of rows.
-int32_t n_prompt_max(const llama_context* ctx, bool deterministic) {
-  return static_cast<int32_t>(llama_n_ctx_seq(ctx)) -
-         (deterministic ? lh::kUniformRows - 1 : 0);
-}
-
-}  // namespace
 
 // ---- life -------------------------------------------------------------------------
 
@@ -36,52 +16,97 @@ lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
                      std::atomic<bool>* abort_flag)
     : model_(model),
       abort_flag_(abort_flag == nullptr ? &own_abort_flag_ : abort_flag),
-      ctx_(lh::make_context(model, params, abort_flag_)),
       is_recurrent_(lh::has_recurrent_states(model)),
-      n_prompt_max_(n_prompt_max(ctx_.get(), params.deterministic != 0)),
-      limits_(lh::batch_limits(model, params, ctx_.get())),
       debug_(lh::debug_level()),
-      kv_(ctx_.get(), lh::cache_layout(model, params)),
-      builder_(make_builder(params.deterministic != 0, kv_.positions(), limits_)),
-      step_sampler_(model, ctx_.get(), kv_, stats_,
-                    lh::own_threads() ? llama_n_threads_batch(ctx_.get()) : 1) {}
+      stage_(std::make_unique<lh::Stage>(model, params, abort_flag_, statistics_)) {}
 
 lh_engine::~lh_engine() { lh::end_idle_threads(); }
+
+lh::Stage& lh_engine::stage() {
+  if (!stage_) throw Error(LH_CONTEXT_ERROR, why_no_stage_);
+  return *stage_;
+}
+
+// Returns what went wrong, "" if nothing did.
+std::string lh_engine::make_stage(const lh_engine_params& params) {
+  try {
+    stage_ = std::make_unique<lh::Stage>(model_, params, abort_flag_, statistics_);
+    return "";
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+void lh_engine::resize(const lh_engine_params& params) {
+  const std::scoped_lock lock(mutex_);
+  lh::check_params(model_, params);
+  const auto n_there =
+      std::count_if(clients_.begin(), clients_.end(), [](const auto& item) {
+        return item.second.is_active() || item.second.state == LH_STATE_HELD;
+      });
+  lh::require(n_there == 0,
+              "a resize needs all requests to be paused or to have ended; " +
+                  std::to_string(n_there) + " run or are held");
+  const lh_engine_params old_params = stage_ ? stage_->params : params;
+  const std::vector<double> old_key = stage_ ? stage_->state_key : std::vector<double>{};
+  const bool had_stage = stage_ != nullptr;
+  stage_.reset();
+  lh::return_free_memory();
+  const std::string problem = make_stage(params);
+  if (!stage_) {
+    const std::string worse = had_stage ? make_stage(old_params) : problem;
+    if (!stage_) lose_stage(worse);
+    throw Error(LH_CONTEXT_ERROR, problem);
+  }
+  if (stage_->state_key == old_key) return;
+  for (auto& [id, client] : clients_) client.drop_saved();
+}
+
+// Neither the context that was asked for nor the old one could be made.
+void lh_engine::lose_stage(const std::string& why) {
+  why_no_stage_ = "the engine has no llama_context since it could not be resized: " + why;
+  for (auto& [id, client] : clients_) {
+    if (!client.has_ended()) client.finish_as(LH_FINISH_ERROR, why_no_stage_.c_str());
+  }
+}
 
 // ---- what is there ------------------------------------------------------------------
 
 lh_engine_info lh_engine::info() {
   const std::scoped_lock lock(mutex_);
+  const lh::Stage& now = stage();
   lh_engine_info out{};
-  out.n_ctx = static_cast<int32_t>(llama_n_ctx(ctx_.get()));
-  out.n_ctx_seq = limits_.n_ctx_seq;
-  out.n_seq_max = kv_.n_seq_max();
-  out.n_batch = limits_.n_prompt;
-  out.n_ubatch = limits_.n_ubatch;
-  out.kv_unified = limits_.has_streams ? 0 : 1;
-  out.n_cells_used = kv_.n_cells_used();
+  out.n_ctx = static_cast<int32_t>(llama_n_ctx(now.ctx.get()));
+  out.n_ctx_seq = now.limits.n_ctx_seq;
+  out.n_seq_max = now.kv.n_seq_max();
+  out.n_batch = now.limits.n_prompt;
+  out.n_ubatch = now.limits.n_ubatch;
+  out.kv_unified = now.limits.has_streams ? 0 : 1;
+  out.n_cells_used = now.kv.n_cells_used();
   for (auto& [id, client] : clients_) {
     if (client.state != LH_STATE_PREFILL) continue;
-    out.n_cells_pending += client.n_pending(kv_.positions());
+    out.n_cells_pending += client.n_pending(now.kv.positions());
   }
-  out.n_seq_used = kv_.n_seq_used();
+  out.n_seq_used = now.kv.n_seq_used();
   return out;
 }
 
-lh_stats lh_engine::stats() {
+lh_stats lh_engine::stats(int64_t call) {
   const std::scoped_lock lock(mutex_);
-  return stats_;
+  return statistics_.get(call);
 }
 
-void lh_engine::restart_high_water() {
+void lh_engine::forget_call(int64_t call) {
   const std::scoped_lock lock(mutex_);
-  stats_.n_cells_max = kv_.n_cells_used();
+  statistics_.forget(call);
 }
 
 int32_t lh_engine::seq_pos_max(int32_t seq_id) {
   const std::scoped_lock lock(mutex_);
-  lh::require_range("seq_id", seq_id, 0, kv_.n_seq_max() - 1);
-  return llama_memory_seq_pos_max(llama_get_memory(ctx_.get()), seq_id);
+  lh::require_range("seq_id", seq_id, 0, stage().kv.n_seq_max() - 1);
+  return llama_memory_seq_pos_max(llama_get_memory(stage_->ctx.get()), seq_id);
 }
 
 lh_client_info lh_engine::get(int64_t id) {
@@ -96,18 +121,38 @@ lh_client_info lh_engine::get(int64_t id) {
     out.n_cells = client.n_saved;
     out.n_pending = client.n_tokens() - client.n_saved;
   } else if (client.seq_id >= 0) {
-    out.n_cells = kv_.n_own_cells(client.seq_id);
+    out.n_cells = stage_->kv.n_own_cells(client.seq_id);
   }
-  if (client.is_active()) out.n_pending = client.n_pending(kv_.positions());
+  if (client.is_active()) out.n_pending = client.n_pending(stage_->kv.positions());
   out.n_generated = client.n_generated();
   out.seed = client.seed;
   out.tokens = client.tokens.data() + client.n_prompt;
   out.text = client.text.text().c_str();
-  // Which choice it is shows at its end.
-  const bool is_open = client.sampler && client.sampler->choices() != nullptr;
-  out.n_text = is_open ? 0 : static_cast<int32_t>(client.text.n_stable());
+  out.n_text = static_cast<int32_t>(client.n_stable());
   out.message = client.message.c_str();
   out.complete = client.is_complete ? 1 : 0;
+  out.n_prefill = static_cast<int32_t>(client.taken.n_prefill);
+  out.n_decode = static_cast<int32_t>(client.taken.n_decode);
+  out.n_draft = static_cast<int32_t>(client.taken.n_draft);
+  out.n_pauses = static_cast<int32_t>(client.taken.n_pauses);
+  out.t_prefill_s = client.taken.t_prefill_s;
+  out.t_decode_s = client.taken.t_decode_s;
+  out.t_first_s = client.t_first_s;
+  return out;
+}
+
+lh_piece lh_engine::read(int64_t id, int32_t n_bytes, int32_t n_tokens) {
+  const std::scoped_lock lock(mutex_);
+  const Client& client = find(id);
+  lh_piece out{};
+  out.n_bytes_now = static_cast<int32_t>(client.n_stable());
+  out.n_tokens_now = client.n_generated();
+  lh::require_range("n_bytes", n_bytes, 0, out.n_bytes_now);
+  lh::require_range("n_tokens", n_tokens, 0, out.n_tokens_now);
+  out.text = client.text.text().data() + n_bytes;
+  out.n_text = out.n_bytes_now - n_bytes;
+  out.tokens = client.tokens.data() + client.n_prompt + n_tokens;
+  out.n_tokens = out.n_tokens_now - n_tokens;
   return out;
 }
 
@@ -123,9 +168,12 @@ Client& lh_engine::find(int64_t id) {
 
 void lh_engine::submit(const lh_request& request) {
   const std::scoped_lock lock(mutex_);
+  const lh::Clock::time_point now = lh::Clock::now();
+  stage();
   lh::require(clients_.count(request.id) == 0,
               "request " + std::to_string(request.id) + " is already there");
   Client client = make_client(request);
+  client.submitted = now;
   const Client* prefix = find_prefix(request);
   if (!client.is_prefix()) {
     client.sampler =
@@ -134,22 +182,25 @@ void lh_engine::submit(const lh_request& request) {
     for (const int32_t token : client.tokens) client.sampler->see(token);
   }
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
+  lh::KvCache& kv = stage_->kv;
   try {
-    slot.seq_id = kv_.acquire(slot.is_prefix());
-    if (prefix != nullptr) slot.n_reused = kv_.fork(prefix->seq_id, slot.seq_id);
+    slot.seq_id = kv.acquire(slot.is_prefix());
+    if (prefix != nullptr) slot.n_reused = kv.fork(prefix->seq_id, slot.seq_id);
+    slot.of_call = statistics_.of_call(request.call);
   } catch (...) {
-    slot.give_back(kv_);
+    slot.give_back(kv);
     clients_.erase(request.id);
     throw;
   }
-  stats_.n_reused += slot.n_reused;
+  statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
   slot.order = n_submitted_++;
 }
 
 Client lh_engine::make_client(const lh_request& request) {
-  lh::require_range("n_tokens", request.n_tokens, 1, n_prompt_max_);
+  lh::require_range("n_tokens", request.n_tokens, 1, stage().n_prompt_max);
   lh::require_range("max_tokens", request.max_tokens, 0, INT32_MAX);
   lh::require_range("n_stop", request.n_stop, 0, 1024);
+  lh::require_range("call", request.call, 0, INT64_MAX);
   lh::deref(request.tokens, "tokens");
   if (request.max_tokens > 0) lh::deref(request.sampling, "sampling");
   Client client;
@@ -157,6 +208,9 @@ Client lh_engine::make_client(const lh_request& request) {
   client.tokens.assign(request.tokens, request.tokens + request.n_tokens);
   client.n_prompt = request.n_tokens;
   client.max_tokens = request.max_tokens;
+  client.priority = request.priority;
+  client.may_draft = request.draft != 0;
+  client.is_watched = request.watch != 0;
   client.text = lh::TextBuffer(stops_of(request));
   return client;
 }
@@ -195,33 +249,34 @@ lh::TextBuffer::Stops lh_engine::stops_of(const lh_request& request) {
 
 void lh_engine::pause(int64_t id) {
   const std::scoped_lock lock(mutex_);
+  lh::KvCache& kv = stage().kv;
   Client& client = find(id);
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
-  const int32_t position = kv_.positions().get(client.seq_id);
-  const bool is_saved = position > 0 && kv_.save(client.seq_id, client.saved);
+  const int32_t position = kv.positions().get(client.seq_id);
+  const bool is_saved = position > 0 && kv.save(client.seq_id, client.saved);
   client.n_saved = is_saved ? position : 0;  // 0: all is computed again
-  client.give_back(kv_);
+  client.give_back(kv);
   client.state = LH_STATE_PAUSED;
-  ++stats_.n_pauses;
+  statistics_.add(client, &lh_stats::n_pauses, int64_t{1});
 }
 
 void lh_engine::resume(int64_t id) {
   const std::scoped_lock lock(mutex_);
+  lh::KvCache& kv = stage().kv;
   Client& client = find(id);
   lh::require(client.state == LH_STATE_PAUSED,
               "request " + std::to_string(id) + " is not paused");
-  client.seq_id = kv_.acquire(client.is_prefix());
+  client.seq_id = kv.acquire(client.is_prefix());
   // What a copy between streams has yet to read may be there: compute it all again.
-  if (kv_.has_pending_copies()) client.n_saved = 0;
-  if (client.n_saved > 0 && !kv_.restore(client.saved, client.n_saved, client.seq_id)) {
-    client.give_back(kv_);
+  if (kv.has_pending_copies()) client.n_saved = 0;
+  if (client.n_saved > 0 && !kv.restore(client.saved, client.n_saved, client.seq_id)) {
+    client.give_back(kv);
     throw Error(LH_NO_SPACE, "no room for the " + std::to_string(client.n_saved) +
                                  " KV cells of request " + std::to_string(id));
   }
   client.saved = {};
   client.verified = false;
-  const bool is_whole =
-      client.n_generated() > 0 && client.n_pending(kv_.positions()) == 1;
+  const bool is_whole = client.n_generated() > 0 && client.n_pending(kv.positions()) == 1;
   client.state = is_whole ? LH_STATE_DECODE : LH_STATE_PREFILL;
 }
 
@@ -230,18 +285,21 @@ void lh_engine::end(int64_t id, lh_finish reason, const char* message) {
   Client& client = find(id);
   lh::require(reason == LH_FINISH_CANCELLED || reason == LH_FINISH_ERROR,
               "reason must be LH_FINISH_CANCELLED or LH_FINISH_ERROR");
-  if (!client.has_ended()) client.end(kv_, reason, message == nullptr ? "" : message);
+  if (client.has_ended()) return;
+  client.end(stage().kv, reason, message == nullptr ? "" : message);
 }
 
 void lh_engine::release(int64_t id) {
   const std::scoped_lock lock(mutex_);
-  find(id).give_back(kv_);
+  Client& client = find(id);
+  if (client.seq_id >= 0) client.give_back(stage().kv);
   clients_.erase(id);
 }
 
 void lh_engine::reset() {
   const std::scoped_lock lock(mutex_);
-  for (auto& [id, client] : clients_) client.give_back(kv_);
+  lh::KvCache& kv = stage().kv;
+  for (auto& [id, client] : clients_) client.give_back(kv);
   clients_.clear();
-  for (int32_t seq_id = 0; seq_id < kv_.n_seq_max(); ++seq_id) kv_.clear(seq_id);
+  for (int32_t seq_id = 0; seq_id < kv.n_seq_max(); ++seq_id) kv.clear(seq_id);
 }

@@ -9,15 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "batch_builder.hpp"
 #include "client.hpp"
-#include "context.hpp"
-#include "kv_cache.hpp"
-#include "llama.h"
 #include "llamaherd.h"
 #include "model.hpp"
 #include "sampler.hpp"
-#include "step_sampler.hpp"
+#include "stage.hpp"
+#include "statistics.hpp"
 
 struct lh_engine {
  public:
@@ -30,10 +27,12 @@ struct lh_engine {
   lh_engine& operator=(const lh_engine&) = delete;
 
   lh_engine_info info();
-  lh_stats stats();
-  void restart_high_water();
+  // call < 0: of all.
+  lh_stats stats(int64_t call = -1);
+  void forget_call(int64_t call);
   int32_t seq_pos_max(int32_t seq_id);
   lh_client_info get(int64_t id);
+  lh_piece read(int64_t id, int32_t n_bytes, int32_t n_tokens);
 
   void submit(const lh_request& request);
   // Returns the status that lh_engine_run documents; `message` explains LH_DECODE_ERROR.
@@ -44,16 +43,22 @@ struct lh_engine {
   void end(int64_t id, lh_finish reason, const char* message);
   void release(int64_t id);
   void reset();
+  void resize(const lh_engine_params& params);
+  // Both may be called without a lock, even from a signal handler.
   void abort(bool on) { abort_flag_->store(on); }
+  void wake() { is_woken_.store(true); }
 
  private:
+  lh::Stage& stage();
+  std::string make_stage(const lh_engine_params& params);
+  void lose_stage(const std::string& why);
   lh::Client& find(int64_t id);
   lh::Client make_client(const lh_request& request);
   lh::Client* find_prefix(const lh_request& request);
   lh::TextBuffer::Stops stops_of(const lh_request& request);
 
   std::vector<lh::Client*> select(const lh_run_params& params);
-  bool build_batch(const std::vector<lh::Client*>& clients, bool draft);
+  bool build_batch(const std::vector<lh::Client*>& clients, bool may_draft);
   void verify_positions(std::vector<int64_t>& events);
   lh_status decode_batch(lh_run_result& result, std::string& message);
   bool rewind_batch();
@@ -66,17 +71,14 @@ struct lh_engine {
   const lh_model& model_;
   std::atomic<bool> own_abort_flag_{false};
   std::atomic<bool>* abort_flag_;
-  lh::ContextPtr ctx_;
+  std::atomic<bool> is_woken_{false};
   const bool is_recurrent_;
-  const int32_t n_prompt_max_;  // tokens of a prompt
-  const lh::BatchLimits limits_;
   const int debug_;
 
   std::mutex mutex_;  // for all below
-  lh_stats stats_{};
-  lh::KvCache kv_;
-  std::unique_ptr<lh::BatchBuilder> builder_;
-  lh::StepSampler step_sampler_;
+  lh::Statistics statistics_;
+  std::unique_ptr<lh::Stage> stage_;  // null after a resize for which there was no memory
+  std::string why_no_stage_;
   lh::SamplerCache sampler_cache_;
   lh::TextBuffer::Stops stops_;  // of the last request
   std::map<int64_t, lh::Client> clients_;

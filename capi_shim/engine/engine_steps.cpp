@@ -1,9 +1,9 @@
 // The steps of the engine: decode a batch, sample, report what ended.
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <string>
+#include <tuple>
 
 #include "engine.hpp"
 #include "guard.hpp"
@@ -11,6 +11,7 @@
 
 using lh::Client;
 using lh::Error;
+using lh::seconds_since;
 
 namespace {
 
@@ -21,10 +22,6 @@ constexpr int32_t kThrew = -100;  // decode_code when llama_decode threw
 // Tokens left, from which on an answer is worth a copy of its stream's cells. One step
 // with a gap less saves about what it costs to copy as many bytes as the model has.
 constexpr int32_t kWorthMoving = 32;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 const char* describe_decode_code(int32_t code) {
   switch (code) {
@@ -73,31 +70,35 @@ std::vector<Client*> lh_engine::select(const lh_run_params& params) {
       if (client.is_active()) chosen.push_back(&client);
     }
   }
-  std::sort(chosen.begin(), chosen.end(),
-            [](const Client* a, const Client* b) { return a->order < b->order; });
+  std::sort(chosen.begin(), chosen.end(), [](const Client* a, const Client* b) {
+    return std::tie(b->priority, a->order) < std::tie(a->priority, b->order);
+  });
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   return chosen;
 }
 
-bool lh_engine::build_batch(const std::vector<Client*>& clients, bool draft) {
+bool lh_engine::build_batch(const std::vector<Client*>& clients, bool may_draft) {
   int32_t draft_rows = 0;
-  if (draft && !is_recurrent_) {
-    const auto n_ctx = static_cast<int32_t>(llama_n_ctx(ctx_.get()));
-    draft_rows = limits_.has_streams ? INT32_MAX : n_ctx - kv_.n_cells_used();
+  if (may_draft && !is_recurrent_) {
+    const auto n_ctx = static_cast<int32_t>(llama_n_ctx(stage_->ctx.get()));
+    const bool has_streams = stage_->limits.has_streams;
+    draft_rows = has_streams ? INT32_MAX : n_ctx - stage_->kv.n_cells_used();
   }
-  return builder_->build(clients, draft_rows);
+  if (!stage_->builder->build(clients, draft_rows)) return false;
+  statistics_.begin_batch(stage_->builder->parts());
+  return true;
 }
 
 // A client whose record and KV cache disagree fails before it can spoil the batch.
 void lh_engine::verify_positions(std::vector<int64_t>& events) {
-  for (const lh::BatchPart& part : builder_->parts()) {
+  for (const lh::BatchPart& part : stage_->builder->parts()) {
     Client& client = *part.client;
     if (client.verified) continue;
     try {
-      kv_.verify(client.seq_id);
+      stage_->kv.verify(client.seq_id);
       client.verified = true;
     } catch (const Error& e) {
-      client.end(kv_, LH_FINISH_ERROR, e.what());
+      client.end(stage_->kv, LH_FINISH_ERROR, e.what());
       events.push_back(client.id);
     }
   }
@@ -107,23 +108,23 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   const lh::LogMark mark;
   int32_t code = kThrew;
   std::string reason;
-  kv_.before_decode();
+  stage_->kv.before_decode();
   try {
     lh::require_memory(lh::kRoom);
-    code = llama_decode(ctx_.get(), builder_->batch());
+    code = llama_decode(stage_->ctx.get(), stage_->builder->batch());
   } catch (const std::exception& e) {
     reason = e.what();
   } catch (...) {
     reason = "it is of an unknown type";
   }
-  for (const lh::Padding& padding : builder_->padding()) {
-    kv_.cut(padding.seq_id, padding.position);
+  for (const lh::Padding& padding : stage_->builder->padding()) {
+    stage_->kv.cut(padding.seq_id, padding.position);
   }
   if (code == 0) return LH_OK;
   const bool was_begun = code != kNoSlot && code != kInvalidBatch;
   if ((is_recurrent_ && was_begun) || !rewind_batch()) lose_states();
   if (abort_flag_->load()) return LH_ABORTED;
-  ++stats_.n_failed_decodes;
+  statistics_.count_failure();
   result.decode_code = code;
   if (reason.empty()) reason = mark.first_problem();
   message = "llama_decode returned " + std::to_string(code) + " (" +
@@ -134,10 +135,10 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
 // Part of a failed batch may be in the cache: back to what the records say. False: it
 // cannot be cut.
 bool lh_engine::rewind_batch() {
-  const auto& parts = builder_->parts();
+  const auto& parts = stage_->builder->parts();
   return std::all_of(parts.begin(), parts.end(), [this](const lh::BatchPart& part) {
     part.client->verified = false;
-    return kv_.rewind(part.client->seq_id);
+    return stage_->kv.rewind(part.client->seq_id);
   });
 }
 
@@ -147,24 +148,26 @@ bool lh_engine::rewind_batch() {
 void lh_engine::lose_states() {
   for (auto& [id, client] : clients_) {
     if (client.seq_id < 0) continue;
-    client.lost_at = std::max(client.lost_at, kv_.positions().get(client.seq_id));
+    client.lost_at = std::max(client.lost_at, stage_->kv.positions().get(client.seq_id));
     client.verified = false;
     if (client.is_active()) client.state = LH_STATE_PREFILL;
   }
-  kv_.lose_all();
-  ++stats_.n_lost;
+  stage_->kv.lose_all();
+  statistics_.count_lost();
 }
 
 // Whether a client has yet to get further than it was when its state was lost. What it
 // makes up for is no step: whoever asks for one learns what comes next.
 bool lh_engine::is_behind(const Client& client) const {
-  return client.is_active() && kv_.positions().get(client.seq_id) <= client.lost_at;
+  return client.is_active() &&
+         stage_->kv.positions().get(client.seq_id) <= client.lost_at;
 }
 
 lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& events,
                          lh_run_result& result, std::string& message) {
   const std::scoped_lock lock(mutex_);
-  const auto start = std::chrono::steady_clock::now();
+  stage();
+  const auto start = lh::Clock::now();
   events.reserve(clients_.size());  // nothing may fail between a decode and its events
   int32_t n_steps_left = params.max_steps > 0 ? params.max_steps : INT32_MAX;
   const auto count_active = [&] {
@@ -174,12 +177,12 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   for (;;) {
     if (abort_flag_->load()) return LH_ABORTED;
     const std::vector<Client*> clients = select(params);
-    if (params.ids == nullptr) close_gaps(kv_, clients);
-    if (!build_batch(clients, params.draft != 0)) return count_active();
+    if (params.ids == nullptr) close_gaps(stage_->kv, clients);
+    if (!build_batch(clients, params.ids == nullptr)) return count_active();
     verify_positions(events);
     if (!events.empty()) return count_active();
 
-    const auto decode_start = std::chrono::steady_clock::now();
+    const auto decode_start = lh::Clock::now();
     const lh_status status = decode_batch(result, message);
     if (status != LH_OK) {
       count_active();
@@ -194,45 +197,55 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     const bool late =
         params.max_time_ms > 0 && seconds_since(start) * 1e3 >= params.max_time_ms;
     if (!events.empty() || n_steps_left == 0 || late) return count_active();
+    if (is_woken_.exchange(false)) return count_active();
   }
 }
 
 void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
-  kv_.after_decode();
+  stage_->kv.after_decode();
   count_batch(seconds);
-  const auto start = std::chrono::steady_clock::now();
-  step_sampler_.sample(builder_->parts());
-  for (const lh::BatchPart& part : builder_->parts()) {
+  const auto start = lh::Clock::now();
+  std::vector<lh::BatchPart>& parts = stage_->builder->parts();
+  stage_->sampler.sample(parts);
+  for (const lh::BatchPart& part : parts) {
     Client& client = *part.client;
-    if (client.is_prefix() && client.n_pending(kv_.positions()) == 0) hold(client);
-    if (!client.is_active()) events.push_back(client.id);
+    if (client.is_prefix() && client.n_pending(stage_->kv.positions()) == 0) hold(client);
+    const bool is_first = client.is_watched && client.n_generated() > 0;
+    if (is_first) client.is_watched = false;
+    if (is_first || !client.is_active()) events.push_back(client.id);
   }
-  stats_.t_sample_s += seconds_since(start);
+  const double share = seconds_since(start) / static_cast<double>(parts.size());
+  for (const lh::BatchPart& part : parts) {
+    statistics_.add(*part.client, &lh_stats::t_sample_s, share);
+  }
 }
 
 void lh_engine::count_batch(double seconds) {
-  const std::vector<lh::BatchPart>& parts = builder_->parts();
+  const std::vector<lh::BatchPart>& parts = stage_->builder->parts();
+  int32_t n_all = 0;
   int32_t n_prefill = 0;
-  int32_t n_decode = 0;
   for (const lh::BatchPart& part : parts) {
-    kv_.advance(part.client->seq_id, part.n_tokens);
-    (part.client->state == LH_STATE_DECODE ? n_decode : n_prefill) += part.n_tokens;
+    stage_->kv.advance(part.client->seq_id, part.n_tokens);
+    n_all += part.n_tokens;
   }
-  const double share = static_cast<double>(n_prefill) / (n_prefill + n_decode);
-  stats_.n_prefill += n_prefill;
-  stats_.n_decode += n_decode;
-  stats_.t_prefill_s += seconds * share;
-  stats_.t_decode_s += seconds * (1.0 - share);
-  stats_.n_clients += static_cast<int64_t>(parts.size());
-  ++stats_.n_batches;
-  stats_.n_cells_max = std::max<int64_t>(stats_.n_cells_max, kv_.n_cells_used());
+  for (const lh::BatchPart& part : parts) {
+    Client& client = *part.client;
+    const bool decodes = client.state == LH_STATE_DECODE;
+    if (!decodes) n_prefill += part.n_tokens;
+    statistics_.add(client, decodes ? &lh_stats::n_decode : &lh_stats::n_prefill,
+                    int64_t{part.n_tokens});
+    statistics_.add(client, decodes ? &lh_stats::t_decode_s : &lh_stats::t_prefill_s,
+                    seconds * part.n_tokens / n_all);
+    statistics_.add(client, &lh_stats::n_clients, int64_t{1});
+  }
+  statistics_.count_batch(stage_->kv.n_cells_used());
   if (debug_ >= 2) {
     std::fprintf(stderr,
                  "llamaherd: batch %" PRId64
                  ": %zu clients, %d decode + %d prefill "
                  "tokens, %.1f ms, %d cells\n",
-                 stats_.n_batches, parts.size(), n_decode, n_prefill, seconds * 1e3,
-                 kv_.n_cells_used());
+                 statistics_.get(-1).n_batches, parts.size(), n_all - n_prefill,
+                 n_prefill, seconds * 1e3, stage_->kv.n_cells_used());
   }
 }
 
@@ -240,8 +253,8 @@ void lh_engine::count_batch(double seconds) {
 void lh_engine::hold(Client& prefix) {
   prefix.state = LH_STATE_HELD;
   try {
-    kv_.share(prefix.seq_id);
+    stage_->kv.share(prefix.seq_id);
   } catch (const std::exception& e) {
-    prefix.end(kv_, LH_FINISH_ERROR, e.what());
+    prefix.end(stage_->kv, LH_FINISH_ERROR, e.what());
   }
 }

@@ -119,7 +119,8 @@ void MixedBatch::choose_drafts(int32_t draft_rows) {
   for (const BatchPart& part : parts_) {
     const Client& client = *part.client;
     drafts.emplace_back();
-    if (client.sampler->is_greedy()) drafts.back() = prompt_lookup(client.tokens, n);
+    const bool may_draft = client.may_draft && client.sampler->is_greedy();
+    if (may_draft) drafts.back() = prompt_lookup(client.tokens, n);
     if (!drafts.back().empty()) ++n_drafts;
   }
   if (4 * n_drafts < 3 * parts_.size()) return;

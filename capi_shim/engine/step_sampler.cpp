@@ -16,11 +16,11 @@ void read_row(const BatchPart& part, LogitRow& row) {
 }  // namespace
 
 StepSampler::StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv,
-                         lh_stats& stats, int32_t n_threads)
+                         Statistics& statistics, int32_t n_threads)
     : model_(model),
       ctx_(ctx),
       kv_(kv),
-      stats_(stats),
+      statistics_(statistics),
       n_threads_(n_threads),
       rows_(static_cast<size_t>(kv.n_seq_max()), LogitRow(model.n_vocab())) {}
 
@@ -61,8 +61,8 @@ void StepSampler::sample_part(BatchPart& part, LogitRow& row) {
   for (const int32_t token : part.draft) {
     if (!client.is_active() || client.tokens.back() != token) break;
     kv_.advance(client.seq_id, 1);
-    ++stats_.n_decode;
-    ++stats_.n_guessed;
+    statistics_.add(client, &lh_stats::n_decode, int64_t{1});
+    statistics_.add(client, &lh_stats::n_draft, int64_t{1});
     part.logits = find_logits(++i_logits);
     read_row(part, row);
     sample_row(part, row);
@@ -97,7 +97,8 @@ void StepSampler::accept(Client& client, int32_t token) {
   }
   client.tokens.push_back(token);
   client.state = LH_STATE_DECODE;
-  ++stats_.n_generated;
+  statistics_.add(client, &lh_stats::n_generated, int64_t{1});
+  if (client.n_generated() == 1) client.t_first_s = seconds_since(client.submitted);
   if (client.text.append(model_.piece(token))) {
     client.end(kv_, LH_FINISH_STOP, "");
   } else if (client.sampler->is_settled(client.text.text())) {

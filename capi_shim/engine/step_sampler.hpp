@@ -8,17 +8,17 @@
 #include "batch_builder.hpp"
 #include "kv_cache.hpp"
 #include "llama.h"
-#include "llamaherd.h"
 #include "logit_row.hpp"
 #include "model.hpp"
+#include "statistics.hpp"
 
 namespace lh {
 
 class StepSampler {
  public:
   // What is given must outlive it. n_threads: those that read rows of logits.
-  StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv, lh_stats& stats,
-              int32_t n_threads);
+  StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv,
+              Statistics& statistics, int32_t n_threads);
 
   // Ends a client whose answer is complete, or that fails.
   void sample(std::vector<BatchPart>& parts);
@@ -33,7 +33,7 @@ class StepSampler {
   const lh_model& model_;
   llama_context* ctx_;
   KvCache& kv_;
-  lh_stats& stats_;
+  Statistics& statistics_;
   int32_t n_threads_;
   std::vector<LogitRow> rows_;  // one for each part
   std::vector<llama_token_data> candidates_;

@@ -325,6 +325,9 @@ bool llama_model_is_recurrent(const llama_model*) { return fake::settings().recu
 bool llama_model_is_hybrid(const llama_model*) { return false; }
 int32_t llama_model_n_swa(const llama_model*) { return fake::settings().n_swa; }
 int32_t llama_model_n_ctx_train(const llama_model*) { return 4096; }
+int32_t llama_model_meta_val_str(const llama_model*, const char*, char*, size_t) {
+  return -1;
+}
 int32_t llama_model_n_embd(const llama_model*) { return 4; }
 enum llama_vocab_type llama_vocab_type(const llama_vocab*) {
   return LLAMA_VOCAB_TYPE_BPE;

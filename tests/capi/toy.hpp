@@ -67,6 +67,22 @@ struct Request {
     native.fork_from = id;
     return *this;
   }
+  Request& may_draft(bool may = true) {
+    native.draft = may ? 1 : 0;
+    return *this;
+  }
+  Request& of_call(int64_t call) {
+    native.call = call;
+    return *this;
+  }
+  Request& priority(int32_t priority) {
+    native.priority = priority;
+    return *this;
+  }
+  Request& watch() {
+    native.watch = 1;
+    return *this;
+  }
   std::vector<int32_t> prompt_;
   lh_sampling_params sampling;
   lh_request native{};
@@ -82,9 +98,8 @@ struct Ran {
 };
 
 inline Ran run(lh_engine& engine, int32_t max_steps = 0,
-               const std::vector<int64_t>* ids = nullptr, bool draft = false) {
+               const std::vector<int64_t>* ids = nullptr) {
   lh_run_params params{};
-  params.draft = draft ? 1 : 0;
   params.max_steps = max_steps;
   if (ids != nullptr) {
     params.ids = ids->data();
@@ -96,10 +111,10 @@ inline Ran run(lh_engine& engine, int32_t max_steps = 0,
 }
 
 // Runs until nothing is active, or a call fails.
-inline void run_all(lh_engine& engine, bool draft = false) {
+inline void run_all(lh_engine& engine) {
   Ran ran{};
   do {
-    ran = run(engine, 0, nullptr, draft);
+    ran = run(engine);
   } while (ran.status == LH_OK && ran.result.n_active > 0);
 }
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from llamaherd.core.outcome import Counts, Finish, Output, RunOutcome, Status
+from llamaherd.core.outcome import Cost, Counts, Finish, Output, Piece, RunOutcome, Status
 from llamaherd.core.sampling import PLAIN_SETTINGS, SamplingParams
 from llamaherd.native.shim import check, ffi, free_early, free_with, lib
 
@@ -59,24 +59,25 @@ class NativeEngine:
     """
 
     def __init__(self, model: CData, params: EngineParams) -> None:
-        native = ffi.new("lh_engine_params *")
-        for field in fields(EngineParams):
-            setattr(native, field.name, getattr(params, field.name))
+        self._params = params
         out = ffi.new("lh_engine **")
         self._error = ffi.new("lh_error *")
+        native = _native_params(params)
         check(lib.lh_engine_new(model, native, out, self._error), self._error)
         self._engine = out[0]
-        self._lock = RLock()  # of `abort` and `close`, which come from any thread
+        # Of `abort`, `wake` and `close`, which come from any thread.
+        self._lock = RLock()
         free_with(self, model, ffi.gc(out[0], lib.lh_engine_free))
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
         self._info = ffi.new("lh_engine_info *")
         self._client = ffi.new("lh_client_info *")
+        self._piece = ffi.new("lh_piece *")
         self._events = ffi.new("int64_t[]", _MAX_EVENTS)
 
     def close(self) -> None:
         """Frees the context at once, whoever still points to this object.
 
-        Nothing but `abort` may run or be called after it.
+        Nothing but `abort` and `wake` may run or be called after it.
         """
         with self._lock:
             self._engine = ffi.NULL
@@ -97,7 +98,16 @@ class NativeEngine:
         info = self._engine_info()
         return int(info.n_cells_used + info.n_cells_pending)
 
-    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+    def submit(
+        self,
+        id_: int,
+        request: Request,
+        fork_from: int | None,
+        *,
+        call: int = 0,
+        may_draft: bool = False,
+        is_watched: bool = False,
+    ) -> None:
         native = ffi.new("lh_request *")
         native.id = id_
         tokens = ffi.from_buffer("int32_t[]", request.tokens)
@@ -111,6 +121,10 @@ class NativeEngine:
         native.stop = stops
         native.stop_size = sizes
         native.n_stop = len(stop)
+        native.call = call
+        native.priority = request.priority
+        native.draft = may_draft
+        native.watch = is_watched
         if request.max_tokens > 0:
             native.sampling, _ = self._sampling(request.sampling)
             native.sampling.seed = request.seed
@@ -122,7 +136,6 @@ class NativeEngine:
         *,
         max_steps: int = 0,
         max_time_ms: int = 0,
-        draft: bool = False,
     ) -> RunOutcome:
         params = ffi.new("lh_run_params *")
         chosen = ffi.NULL if ids is None else ffi.new("int64_t[]", list(ids))
@@ -130,7 +143,6 @@ class NativeEngine:
         params.n_ids = 0 if ids is None else len(ids)
         params.max_steps = max_steps
         params.max_time_ms = max_time_ms
-        params.draft = draft
         result = ffi.new("lh_run_result *")
         status = lib.lh_engine_run(
             self._engine, params, self._events, _MAX_EVENTS, result, self._error
@@ -170,6 +182,28 @@ class NativeEngine:
             seed=info.seed,
             message=ffi.string(info.message).decode(errors="replace"),
             complete=bool(info.complete),
+            cost=Cost(
+                n_prefill=info.n_prefill,
+                n_decode=info.n_decode,
+                n_draft=info.n_draft,
+                n_pauses=info.n_pauses,
+                prefill_s=info.t_prefill_s,
+                decode_s=info.t_decode_s,
+            ),
+            first_token_s=info.t_first_s,
+        )
+
+    def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
+        new = self._piece
+        status = lib.lh_client_read(
+            self._engine, id_, n_bytes, n_tokens, new, self._error
+        )
+        check(status, self._error)
+        return Piece(
+            text=ffi.buffer(new.text, new.n_text)[:].decode(errors="replace"),
+            tokens=ffi.unpack(new.tokens, new.n_tokens) if new.n_tokens else [],
+            n_bytes=new.n_bytes_now,
+            n_tokens=new.n_tokens_now,
         )
 
     def release(self, id_: int) -> None:
@@ -183,13 +217,30 @@ class NativeEngine:
             if self._engine != ffi.NULL:
                 lib.lh_engine_abort(self._engine, on)
 
-    def restart_high_water(self) -> None:
-        check(lib.lh_engine_restart_high_water(self._engine, self._error), self._error)
+    def wake(self) -> None:
+        with self._lock:
+            if self._engine != ffi.NULL:
+                lib.lh_engine_wake(self._engine)
 
-    def counts(self) -> Counts:
+    def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
+        params = replace(
+            self._params,
+            n_ctx=n_ctx,
+            n_seq_max=n_seq_max,
+            kv_unified=kv_layout == "unified",
+        )
+        native = _native_params(params)
+        check(lib.lh_engine_resize(self._engine, native, self._error), self._error)
+
+    def counts(self, call: int | None = None) -> Counts:
         stats = ffi.new("lh_stats *")
-        check(lib.lh_engine_get_stats(self._engine, stats, self._error), self._error)
+        number = -1 if call is None else call
+        status = lib.lh_engine_get_stats(self._engine, number, stats, self._error)
+        check(status, self._error)
         return Counts(**{f.name: getattr(stats, f.name) for f in fields(Counts)})
+
+    def forget(self, call: int) -> None:
+        check(lib.lh_engine_forget_call(self._engine, call, self._error), self._error)
 
     def _engine_info(self) -> CData:
         check(lib.lh_engine_get_info(self._engine, self._info, self._error), self._error)
@@ -229,6 +280,13 @@ _STATUS = {
     lib.LH_DECODE_ERROR: Status.REFUSED,
     lib.LH_ABORTED: Status.ABORTED,
 }
+
+
+def _native_params(params: EngineParams) -> CData:
+    native = ffi.new("lh_engine_params *")
+    for field in fields(EngineParams):
+        setattr(native, field.name, getattr(params, field.name))
+    return native
 
 
 def _native_sampling(params: SamplingParams) -> tuple[CData, list[CData]]:

@@ -52,7 +52,7 @@ static int32_t submit(lh_engine* engine, const lh_model* model, int64_t id,
 
 /* Runs until nothing is left to do. Returns the number of requests that ended. */
 static int32_t run_all(lh_engine* engine) {
-  const lh_run_params params = {NULL, 0, 0, 50, 0};
+  const lh_run_params params = {NULL, 0, 0, 50};
   int64_t events[kMost];
   int32_t n_events = 0;
   lh_run_result result;
@@ -229,9 +229,8 @@ static void test_life_of_requests(lh_model* model) {
   lh_sampling_default_params(&greedy);
   answer(engine, model, "The capital of France is Paris, and", &greedy, 8, alone);
   CHECK(strlen(alone) > 4);
-  CHECK(lh_engine_restart_high_water(engine, &error) == LH_OK);
-  CHECK(lh_engine_get_stats(engine, &stats, &error) == LH_OK);
-  CHECK(stats.n_cells_max == 0);
+  CHECK(lh_engine_get_stats(engine, -1, &stats, &error) == LH_OK);
+  CHECK(stats.n_cells_max > 4);
   CHECK(stats.n_generated >= 1 && stats.n_generated <= 8);
 
   /* A held prefix, forked from twice; one of the two is moved out and back. */
@@ -270,7 +269,7 @@ static void test_life_of_requests(lh_model* model) {
 static void test_abort_and_bad_runs(lh_model* model) {
   lh_engine* engine = new_engine(model);
   lh_sampling_params greedy;
-  lh_run_params params = {NULL, 0, 0, 0, 0};
+  lh_run_params params = {NULL, 0, 0, 0};
   lh_run_result result;
   int64_t events[2];
   lh_sampling_default_params(&greedy);

@@ -268,19 +268,20 @@ TEST_CASE("prompts share n_batch whatever libllama's batches may hold") {
   }
 }
 
-TEST_CASE("the high-water mark lasts until it is restarted") {
+TEST_CASE("the high-water mark is of one call or of all") {
   fake::reset();
   fake::settings().eos_share = 0.0;
   const auto model = toy::model();
   lh_engine engine(*model, toy::engine_params(256, 2, false));
   for (int64_t id = 0; id < 3; ++id) {  // one after the other, the first the longest
-    toy::submit(engine, toy::Request(id, toy::tokens(std::string(40 - 10 * id, 'x')), 3));
+    const auto prompt = toy::tokens(std::string(40 - 10 * id, 'x'));
+    toy::submit(engine, toy::Request(id, prompt, 3).of_call(id));
     toy::run_all(engine);
     engine.release(id);
   }
   CHECK(engine.stats().n_cells_max == 42);
-  engine.restart_high_water();
-  CHECK(engine.stats().n_cells_max == 0);
+  CHECK(engine.stats(1).n_cells_max == 32);
+  CHECK(engine.stats(2).n_cells_max == 22);
 }
 
 TEST_CASE("several threads use one engine at once") {

@@ -1,0 +1,41 @@
+#include "statistics.hpp"
+
+#include <algorithm>
+
+namespace lh {
+
+lh_stats Statistics::get(int64_t call) const {
+  if (call < 0) return all_;
+  const auto found = calls_.find(call);
+  return found == calls_.end() ? lh_stats{} : *found->second;
+}
+
+std::shared_ptr<lh_stats> Statistics::of_call(int64_t call) {
+  std::shared_ptr<lh_stats>& counts = calls_[call];
+  if (!counts) counts = std::make_shared<lh_stats>();
+  return counts;
+}
+
+void Statistics::begin_batch(const std::vector<BatchPart>& parts) {
+  in_batch_.assign(1, &all_);
+  for (const BatchPart& part : parts) in_batch_.push_back(part.client->of_call.get());
+  std::sort(in_batch_.begin(), in_batch_.end());
+  in_batch_.erase(std::unique(in_batch_.begin(), in_batch_.end()), in_batch_.end());
+}
+
+void Statistics::count_batch(int32_t n_cells_used) {
+  for (lh_stats* counts : in_batch_) {
+    ++counts->n_batches;
+    counts->n_cells_max = std::max<int64_t>(counts->n_cells_max, n_cells_used);
+  }
+}
+
+void Statistics::count_failure() {
+  for (lh_stats* counts : in_batch_) ++counts->n_failed_decodes;
+}
+
+void Statistics::count_lost() {
+  for (lh_stats* counts : in_batch_) ++counts->n_lost;
+}
+
+}  // namespace lh
