@@ -8,7 +8,18 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import NoSpaceError
-from llamaherd.core.outcome import NO_KV_SLOT, Counts, Finish, Output, RunOutcome, Status
+from llamaherd.core.outcome import (
+    NO_KV_SLOT,
+    Cost,
+    Counts,
+    Finish,
+    Output,
+    Piece,
+    RunOutcome,
+    Status,
+)
+from llamaherd.memory.plan import Plan
+from llamaherd.run.loop import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +52,9 @@ class _Slot:
     sequence: int
     order: int
     answer: list[int]
+    call: int = 0
+    is_watched: bool = False
+    numbers: Counter[str] = field(default_factory=Counter)
     cells: list[int] = field(default_factory=list)
     generated: list[int] = field(default_factory=list)
     n_reused: int = 0
@@ -76,17 +90,40 @@ class FakeEngine:
         self.n_made = 0
         self.n_submitted = 0
         self.numbers: Counter[str] = Counter()
+        self.numbers_of: dict[int, Counter[str]] = {}  # by call
+        self.sizes: list[tuple[int, int]] = []  # that it was given later
+        self.closed = False
+        self.woken = False
         self.aborted = False
         self.resumable = True  # False: as if the cache were fragmented
 
     # ---- Engine ----
 
-    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+    @property
+    def n_ctx(self) -> int:
+        return self.n_cells
+
+    @property
+    def n_ctx_seq(self) -> int:
+        return self.n_cells if self.pooled else self.n_cells // self.n_sequences
+
+    def submit(
+        self,
+        id_: int,
+        request: Request,
+        fork_from: int | None,
+        *,
+        call: int = 0,
+        may_draft: bool = False,  # noqa: ARG002 - drafts nothing
+        is_watched: bool = False,
+    ) -> None:
         assert id_ not in self.slots
         if request.sampling.grammar == BAD_GRAMMAR:
             raise ValueError("grammar cannot be parsed")
         tokens, _ = answer(request)
-        slot = _Slot(request, self._sequence(), self.n_submitted, tokens)
+        slot = _Slot(
+            request, self._sequence(), self.n_submitted, tokens, call, is_watched
+        )
         self.n_submitted += 1
         if fork_from is not None:
             prefix = self.slots[fork_from]
@@ -107,12 +144,14 @@ class FakeEngine:
         *,
         max_steps: int = 0,
         max_time_ms: int = 0,  # noqa: ARG002 - has no clock
-        draft: bool = False,  # noqa: ARG002 - guesses nothing
     ) -> RunOutcome:
         n_steps = 0
         while not self.aborted:
             chosen = self.slots.values() if ids is None else [self.slots[i] for i in ids]
-            active = sorted((s for s in chosen if s.is_active), key=lambda s: s.order)
+            active = sorted(
+                (s for s in chosen if s.is_active),
+                key=lambda s: (-s.request.priority, s.order),
+            )
             batch = self._batch(active)
             if not batch or n_steps == (max_steps or 3):
                 return RunOutcome(status=Status.OK, n_steps=n_steps, n_active=len(active))
@@ -121,7 +160,8 @@ class FakeEngine:
                 return refusal
             n_steps += 1
             events = self._decode(batch)
-            if events:
+            if events or self.woken:
+                self.woken = False
                 return RunOutcome(
                     status=Status.OK, events=events, n_steps=n_steps, n_active=1
                 )
@@ -132,7 +172,7 @@ class FakeEngine:
         assert slot.is_active
         slot.n_saved = len(slot.cells)
         self._give_back(slot)
-        self.numbers["n_pauses"] += 1
+        self._count(slot, "n_pauses")
         return slot.n_saved
 
     def resume(self, id_: int) -> None:
@@ -160,6 +200,21 @@ class FakeEngine:
             seed=slot.request.seed,
             message=slot.message,
             complete=slot.finish is Finish.EOG,
+            cost=Cost(
+                n_prefill=slot.numbers["n_prefill"],
+                n_decode=slot.numbers["n_decode"],
+                n_pauses=slot.numbers["n_pauses"],
+            ),
+        )
+
+    def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
+        tokens = self.slots[id_].generated
+        text = text_of(tokens)
+        return Piece(
+            text=text[n_bytes:],
+            tokens=tokens[n_tokens:],
+            n_bytes=len(text),
+            n_tokens=len(tokens),
         )
 
     def release(self, id_: int) -> None:
@@ -174,17 +229,36 @@ class FakeEngine:
     def abort(self, *, on: bool) -> None:
         self.aborted = on
 
-    def restart_high_water(self) -> None:
-        self.numbers["n_cells_max"] = len(self.used)
+    def wake(self) -> None:
+        self.woken = True
+
+    def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
+        assert all(s.n_saved is not None or s.finish for s in self.slots.values())
+        assert not self.used
+        self.n_cells, self.n_sequences = n_ctx, n_seq_max
+        self.pooled = kv_layout == "unified"
+        self.sizes.append((n_ctx, n_seq_max))
+
+    def close(self) -> None:
+        self.closed = True
 
     def n_cells_taken(self) -> int:
         pending = sum(len(s.pending()) for s in self.slots.values() if s.is_active)
         return len(self.used) + pending
 
-    def counts(self) -> Counts:
-        return Counts(**self.numbers)
+    def counts(self, call: int | None = None) -> Counts:
+        numbers = self.numbers if call is None else self.numbers_of.get(call, {})
+        return Counts(**numbers)
+
+    def forget(self, call: int) -> None:
+        self.numbers_of.pop(call, None)
 
     # ---- inside ----
+
+    def _count(self, slot: _Slot, kind: str, n: int = 1) -> None:
+        slot.numbers[kind] += n
+        self.numbers[kind] += n
+        self.numbers_of.setdefault(slot.call, Counter())[kind] += n
 
     def _sequences(self) -> set[int]:
         return {slot.sequence for slot in self.slots.values()} - {-1}
@@ -245,10 +319,15 @@ class FakeEngine:
         for slot, tokens in batch:
             slot.cells += [self._new_cell() for _ in tokens]
             kind = "n_decode" if slot.generated else "n_prefill"
-            self.numbers[kind] += len(tokens)
-        self.numbers["n_batches"] += 1
-        self.numbers["n_clients"] += len(batch)
-        self.numbers["n_cells_max"] = max(self.numbers["n_cells_max"], len(self.used))
+            self._count(slot, kind, len(tokens))
+        calls = Counter(slot.call for slot, _ in batch)
+        for numbers, n_clients in [
+            (self.numbers, len(batch)),
+            *((self.numbers_of[call], n) for call, n in calls.items()),
+        ]:
+            numbers["n_batches"] += 1
+            numbers["n_clients"] += n_clients
+            numbers["n_cells_max"] = max(numbers["n_cells_max"], len(self.used))
         return tuple(ids[id(slot)] for slot, _ in batch if self._sample(slot))
 
     def _sample(self, slot: _Slot) -> bool:
@@ -262,8 +341,45 @@ class FakeEngine:
             self._finish(slot, Finish.EOG)
             return True
         slot.generated.append(slot.answer[len(slot.generated)])
-        self.numbers["n_generated"] += 1
+        self._count(slot, "n_generated")
         if len(slot.generated) < slot.request.max_tokens:
-            return False
+            return slot.is_watched and len(slot.generated) == 1
         self._finish(slot, Finish.LENGTH)
         return True
+
+
+class FakeSizing:
+    """A context's sizes: those of one plan, whatever the work, and one engine."""
+
+    def __init__(self, plan: Plan, engine: FakeEngine) -> None:
+        self.sizes = plan
+        self.engine = engine
+
+    def plan(self, _work: object, _layout: object = None) -> Plan:
+        return self.sizes
+
+    def check_memory(self, _plan: Plan, _n_bytes_freed: int = 0) -> None:
+        pass
+
+    def make(self, _plan: Plan) -> FakeEngine:
+        return self.engine
+
+
+def make_loop(
+    plan: Plan | None = None, engine: FakeEngine | None = None, n_cells: int = 4096
+) -> Loop:
+    """A loop on a fake engine, by default of 20 sequences that share a pool."""
+    if plan is None:
+        plan = Plan(
+            n_ctx=n_cells,
+            n_seq_max=12,
+            n_hold=8,
+            kv_layout="unified",
+            n_ctx_seq=n_cells,
+            capacity=n_cells,
+            memory_bytes=0,
+        )
+    if engine is None:
+        pooled = plan.kv_layout == "unified"
+        engine = FakeEngine(plan.n_ctx, plan.n_sequences, pooled=pooled)
+    return Loop(FakeSizing(plan, engine))

@@ -7,7 +7,7 @@ import os
 import time
 
 import llamaherd as lh
-from llamaherd.api.requests import make_requests
+from llamaherd.run.requests import make_requests
 from rows import tell
 
 MODELS = ("LLAMAHERD_TEST_SMOLLM2", "LLAMAHERD_TEST_GEMMA3")

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal, overload
 
 from llamaherd.api.progress import reporter
-from llamaherd.api.requests import make_requests
-from llamaherd.api.settings import params_of_call, shows_settings
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError, Interrupted
 from llamaherd.core.results import Result, Results
 from llamaherd.core.sampling import SamplingParams, SamplingSettings
 from llamaherd.core.stats import Stats
 from llamaherd.journal.recording import recorded
-from llamaherd.model.chat import chat_prompts
 from llamaherd.run.call import ON_ERROR, Call, OnError
 from llamaherd.run.context import Context, as_context
+from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts, wait_for_end
 from llamaherd.run.job import Job
+from llamaherd.run.requests import make_requests
+from llamaherd.run.settings import shows_settings
 
 if TYPE_CHECKING:
     import os
@@ -29,15 +28,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from llamaherd.api.progress import ProgressOption
-    from llamaherd.core.outcome import Output
+    from llamaherd.core.request import Request
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
 
     # The arguments of a `Job`.
     Prepared = tuple[Context, Call | RecordedCall, object]
     Messages = Sequence[Mapping[str, object]]
-
-_POLL_S = 0.05
 
 
 @shows_settings
@@ -236,7 +233,17 @@ def generate(  # noqa: D417 - the others are explained once
         GenerationError: The prompt failed. Otherwise as `generate_parallel`.
     """
     context = as_context(ctx)
-    texts: SimpleQueue[str] = SimpleQueue()
+    if checks.flag("stream", stream):
+        requests, _ = make_requests(
+            context.model,
+            [prompt],
+            params,
+            settings,
+            parse_special=parse_special,
+            chat=chat,
+            system=system,
+        )
+        return _pieces(context, requests[0], ctx)
     call = _make_call(
         context,
         [prompt],
@@ -246,38 +253,21 @@ def generate(  # noqa: D417 - the others are explained once
         on_error="stop",
         chat=chat,
         system=system,
-        watch=(lambda _, output: texts.put(output.text)) if stream else None,
     )
-    if checks.flag("stream", stream):
-        return _pieces((context, call, ctx), texts)
     return _run(lambda: (context, call, ctx), False, [prompt])[0]
 
 
-def _pieces(prepared: Prepared, texts: SimpleQueue[str]) -> Iterator[str]:
-    """What each text adds to the one before it. Leaving early cancels the call."""
-    job: Job | None = None
-    n_shown = 0
+def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
+    """The answer of one prompt as it grows. Leaving early cancels it."""
+    handle: Handle | None = None
     try:
         with Interrupts() as interrupts:
-            job = Job(*prepared)
+            handle = Handle(context.loop, request, owner, is_alone=False, stream=True)
         interrupts.deliver()
-        while True:
-            is_over = job.wait(0)  # asked first: what is queued then is all there is
-            try:
-                text = texts.get(timeout=0 if is_over else _POLL_S)
-            except Empty:
-                if is_over:
-                    break
-                continue
-            if len(text) > n_shown:
-                yield text[n_shown:]
-                n_shown = len(text)
-        job.results()
+        yield from handle
     finally:
-        with Interrupts():
-            if job is not None:
-                job.cancel()
-                job.wait()
+        if handle is not None:
+            handle.cancel()
 
 
 def _run(
@@ -338,31 +328,21 @@ def _make_call(
     on_error: OnError,
     chat: bool,
     system: str | None,
-    watch: Callable[[int, Output], None] | None = None,
 ) -> Call:
-    of_call = params_of_call(settings)
     if context.closed:
         raise ContextClosedError("ctx is closed")
-    if checks.flag("chat", chat):
-        prompts = chat_prompts(context.model, prompts, system)
-        # That template need not begin with a special token, but means those that it has.
-        parse_special = True if parse_special == "auto" else parse_special
-    elif system is not None:
-        raise ValueError(
-            f"system needs chat=True; without it there is no place for "
-            f"{checks.shown(system)}"
-        )
     requests, base = make_requests(
         context.model,
         prompts,
         params,
-        of_call=of_call,
+        settings,
         parse_special=parse_special,
+        chat=chat,
+        system=system,
     )
     return Call(
         requests,
         seed=base,
         n_ctx_train=context.model.n_ctx_train,
         on_error=checks.choice("on_error", on_error, ON_ERROR),
-        watch=watch,
     )

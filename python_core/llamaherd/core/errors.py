@@ -97,6 +97,10 @@ class GenerationError(LlamaHerdError, RuntimeError):
         return type(self), (str(self), self.results)
 
 
+class PromptError(GenerationError):
+    """A prompt could not be run at all: it is empty, or too long."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended the call.
 

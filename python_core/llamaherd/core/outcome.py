@@ -50,6 +50,43 @@ class RunOutcome:
     decode_code: int = 0
     message: str = ""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return self.status is Status.OK and not self.n_steps and not self.events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a request took of the engine, times as its share of each batch's tokens.
+
+    Attributes:
+        n_prefill: Prompt tokens decoded.
+        n_decode: Generated tokens decoded.
+        n_draft: Generated tokens that had been drafted.
+        n_pauses: Times that it was paused.
+    """
+
+    n_prefill: int = 0
+    n_decode: int = 0
+    n_draft: int = 0
+    n_pauses: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            n_prefill=self.n_prefill + other.n_prefill,
+            n_decode=self.n_decode + other.n_decode,
+            n_draft=self.n_draft + other.n_draft,
+            n_pauses=self.n_pauses + other.n_pauses,
+            prefill_s=self.prefill_s + other.prefill_s,
+            decode_s=self.decode_s + other.decode_s,
+        )
+
+
+NO_COST = Cost()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
@@ -61,6 +98,9 @@ class Output:
         n_reused: Prompt tokens that were forked from a held prefix.
         message: What went wrong, "" if nothing did.
         complete: Whether the answer came to its own end, see `Result`.
+        is_rejected: Whether it failed without being run.
+        cost: What it took.
+        first_token_s: Seconds from its submission to its first token; 0: it has none.
     """
 
     finish: Finish
@@ -70,23 +110,41 @@ class Output:
     seed: int = 0
     message: str = ""
     complete: bool = False
+    is_rejected: bool = False
+    cost: Cost = NO_COST
+    first_token_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What is new of an answer.
+
+    Attributes:
+        n_bytes: Bytes of text that there are now, UTF-8.
+        n_tokens: Tokens that there are now.
+    """
+
+    text: str
+    tokens: Sequence[int]
+    n_bytes: int
+    n_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts since the engine was made: `lh_stats`. Calls take differences.
+    """What the batches of a call were, or of all calls: `lh_stats`.
 
     Attributes:
         n_lost: Times that all recurrent states were lost, those of held prefixes too.
-        n_cells_max: High-water mark since `restart_high_water`.
-        n_clients: Sum over batches of the clients in the batch.
+        n_cells_max: Most cells in use at once.
+        n_clients: Sum over batches of the call's clients in the batch.
     """
 
     n_prefill: int = 0
     n_reused: int = 0
     n_decode: int = 0
     n_generated: int = 0
-    n_guessed: int = 0
+    n_draft: int = 0
     n_batches: int = 0
     n_failed_decodes: int = 0
     n_lost: int = 0

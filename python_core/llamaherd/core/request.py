@@ -26,6 +26,7 @@ class Request:
         seed: uint32, where the prompt's own generator starts.
         text: The prompt as it was given; None if it was given as tokens.
         problem: Why it fails without being run; "" if nothing is known to be wrong.
+        priority: Requests with a higher one go first, and take the slots of others.
     """
 
     tokens: array[int]
@@ -35,3 +36,18 @@ class Request:
     seed: int = 0
     text: str | None = None
     problem: str = ""
+    priority: int = 0
+
+
+def too_long(request: Request, capacity: int, whose: str) -> str:
+    """Why a request has no room, whatever happens; "": it has."""
+    n_prompt, n_answer = len(request.tokens), request.max_tokens
+    if n_prompt == 0:
+        return "the prompt is empty: it has no tokens"
+    if n_prompt + n_answer <= capacity:
+        return ""
+    return (
+        f"the prompt has {n_prompt} tokens; with max_tokens ({n_answer}) "
+        f"that is {n_prompt + n_answer}, more than the {capacity} that "
+        f"{whose}: shorten the prompt or lower max_tokens"
+    )

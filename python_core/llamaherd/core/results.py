@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
-    from llamaherd.core.stats import Stats
+    from llamaherd.core.stats import RequestStats, Stats
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 
@@ -32,6 +32,7 @@ class Result:
         error: Why it failed; None if it did not.
         n_reused_tokens: Prompt tokens that were not computed for this prompt itself.
         seed: uint32, where its generator started.
+        stats: What it took; None: it was not run, but copied or found in the journal.
     """
 
     index: int
@@ -44,6 +45,7 @@ class Result:
     n_prompt_tokens: int
     n_reused_tokens: int
     seed: int
+    stats: RequestStats | None = None
 
     @property
     def n_generated_tokens(self) -> int:

@@ -28,6 +28,55 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What runs on a context, and what waits.
+
+    Attributes:
+        n_running: Prompts that run.
+        n_waiting: Prompts that wait for a slot.
+        n_slots: Prompts that could run at once; 0 before the first.
+        n_prefixes: Prefixes in the cache.
+        n_ctx: KV cells in all.
+    """
+
+    n_running: int
+    n_waiting: int
+    n_slots: int
+    n_prefixes: int
+    n_ctx: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestStats:
+    """What one prompt took. Those of a call's prompts add up to the call's.
+
+    A prefix that prompts share is computed on the account of the first of them.
+
+    Attributes:
+        queue_s: Seconds from when it was handed in until it got a slot.
+        first_token_s: Seconds from when it was handed in to its first token; None: it has
+            none.
+        wall_s: Seconds from when it was handed in to its end.
+        prefill_s: Its share of the decoding time that went to prompt tokens.
+        decode_s: Its share of that which went to generated tokens.
+        n_prefill_tokens: Prompt tokens decoded.
+        n_decode_tokens: Generated tokens decoded.
+        n_draft_tokens: Generated tokens that had been drafted, see `Stats`.
+        n_pauses: Times that it was paused.
+    """
+
+    queue_s: float = 0.0
+    first_token_s: float | None = None
+    wall_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    n_prefill_tokens: int = 0
+    n_decode_tokens: int = 0
+    n_draft_tokens: int = 0
+    n_pauses: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """Statistics of one call. `str(stats)` is one line for people.
 
@@ -37,14 +86,14 @@ class Stats:
             forked from a shared prefix, or part of a prompt whose equal was answered.
         n_prefill_tokens: Prompt tokens decoded, shared prefixes included.
         n_generated_tokens: Tokens drawn and kept; copied answers are not counted.
-        n_guessed_tokens: Those of them that came several at a time, because the text
-            repeated itself.
+        n_draft_tokens: Those of them that had been drafted, because the text repeated
+            itself, and came several at a time.
         n_copied: Prompts that got the answer of an equal greedy prompt.
         n_journal: Prompts whose answer was in the journal.
-        n_batches: Calls of llama_decode.
+        n_batches: Calls of llama_decode that it had a part in.
         n_slots: Prompts that could run at once.
-        mean_batch_occupancy: Clients in a batch / slots, on average.
-        kv_cells_max: Most KV cells in use at once.
+        mean_batch_occupancy: Its clients in a batch / slots, on average.
+        kv_cells_max: Most KV cells in use at once, those of other calls included.
         n_fallbacks: Unified batches that were refused for what was in them.
         n_pauses: Times that a client was paused for want of KV cells.
         seed: Base of the prompts' seeds.
@@ -57,7 +106,7 @@ class Stats:
     n_reused_tokens: int = 0
     n_prefill_tokens: int = 0
     n_generated_tokens: int = 0
-    n_guessed_tokens: int = 0
+    n_draft_tokens: int = 0
     n_copied: int = 0
     n_journal: int = 0
     n_batches: int = 0

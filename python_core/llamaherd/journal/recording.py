@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import Progress
     from llamaherd.model.adapters import Lora
     from llamaherd.model.file import ModelFile
-    from llamaherd.run.call import Call, Prepare
+    from llamaherd.run.call import Call
     from llamaherd.run.context import Context
+    from llamaherd.run.loop import Loop
 
 _GROUP_S = 0.1  # longest time that a result waits for others to be stored with
 _REST = 20  # pause after a failed try, in times of what it took: 5% of a run at most
@@ -121,16 +122,24 @@ class RecordedCall:
         """How far the call is."""
         return self._call.progress
 
-    def run(self, prepare: Prepare, is_cancelled: Callable[[], bool]) -> Results:
+    def cancel(self) -> None:
+        """As `Call.cancel`."""
+        self._call.cancel()
+
+    def run(self, loop: Loop) -> Results:
         """As `Call.run`, but only what the journal has no answer for is computed.
 
         Raises:
             JournalError: The journal is damaged, or the model's file has changed.
         """
+
+        def is_cancelled() -> bool:
+            return self._call.is_cancelled or loop.is_closed
+
         with closing(self._journal):
             sha256 = self._hash_of(self._file, is_cancelled)
             if sha256 is None or not self._name_loras(is_cancelled):
-                return self._call.run(prepare, is_cancelled)
+                return self._call.run(loop)
             self._keys = [
                 journal_key(sha256, self._settings_of(request), request)
                 for request in self._call.requests
@@ -140,8 +149,7 @@ class RecordedCall:
             try:
                 with writer:
                     return self._call.run(
-                        prepare,
-                        is_cancelled,
+                        loop,
                         known=known,
                         on_output=lambda i, output: writer.put(
                             self._entry(i, output, sha256)

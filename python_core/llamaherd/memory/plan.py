@@ -60,6 +60,7 @@ class Plan:
         capacity: Cells that any prompt with its answer may ask for.
         memory_bytes: What the KV cache and recurrent states take, an upper bound.
         n_idle: Sequences that only fill up a deterministic context's batches.
+        n_spare: Cells that a sequence must have beyond what it needs.
     """
 
     n_ctx: int
@@ -70,6 +71,7 @@ class Plan:
     capacity: int
     memory_bytes: int
     n_idle: int = 0
+    n_spare: int = 0
 
     @property
     def n_sequences(self) -> int:
@@ -164,6 +166,7 @@ def make_plan(
         capacity=capacity,
         memory_bytes=n_ctx * bytes_per_cell + n_sequences * bytes_per_sequence,
         n_idle=n_idle,
+        n_spare=spare,
     )
 
 

@@ -10,37 +10,42 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ContextClosedError, ContextError
+from llamaherd.core.errors import ContextClosedError
+from llamaherd.core.request import too_long
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.plan import (
     AUTO_SLOTS,
     MAX_CTX,
     MAX_HOLD,
     MAX_SLOTS,
-    ROWS,
-    ROWS_AMX,
     UNIFORM_ROWS,
     Layout,
     Plan,
     Sizes,
-    make_plan,
 )
 from llamaherd.model import rope
 from llamaherd.model.model import Model
 from llamaherd.model.of_llama import told_of
 from llamaherd.native import shim
-from llamaherd.native.engine import EngineParams, NativeEngine
+from llamaherd.native.engine import EngineParams
+from llamaherd.run.handle import Handle
+from llamaherd.run.loop import Loop
+from llamaherd.run.requests import make_requests
+from llamaherd.run.settings import shows_settings
+from llamaherd.run.sizing import NativeSizing
 from llamaherd.run.threads import warn_of_foreign
-from llamaherd.run.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from llama_cpp import Llama
+    from typing_extensions import Unpack
 
+    from llamaherd.core.sampling import SamplingParams, SamplingSettings
+    from llamaherd.core.stats import Load
     from llamaherd.model.rope import ScalingType
-    from llamaherd.schedule.client import Kept
+    from llamaherd.model.tokens import ParseSpecial, Prompt
 
 _MAX_THREADS = 1024
 _MAX_BATCH = 1 << 16
@@ -160,13 +165,13 @@ class Context:
             "per_sequence",
         )
         layout = checks.choice("kv_layout", kv_layout, layouts)
-        self._sizes = Sizes(
+        sizes = Sizes(
             n_ctx=_auto_or_integer("n_ctx", n_ctx, MAX_CTX),
             n_seq_max=_auto_or_integer("n_seq_max", n_seq_max, MAX_SLOTS),
             kv_layout=None if layout == "auto" else layout,
             deterministic=deterministic,
         )
-        least_batch = (self._sizes.n_seq_max or 1) + MAX_HOLD
+        least_batch = (sizes.n_seq_max or 1) + MAX_HOLD
         batch = _integer_or("n_batch", n_batch, least_batch, _MAX_BATCH, 512)
         ubatch = _integer_or("n_ubatch", n_ubatch, 1, batch, min(batch, 512))
         threads = _integer_or("n_threads", n_threads, 1, _MAX_THREADS, hardware.n_cores())
@@ -179,7 +184,7 @@ class Context:
         values = checks.choice("type_v", type_v or values_default, type_names)
         attention = checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
         if checks.flag("deterministic", deterministic):
-            _check_deterministic(self._sizes, ubatch, attention, {keys, values})
+            _check_deterministic(sizes, ubatch, attention, {keys, values})
             attention = swa_full = True
         # Sizes are filled in for each plan.
         self._params = EngineParams(
@@ -202,28 +207,26 @@ class Context:
         )
         warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
         self.model = model
-        self.turns = Turns()
-        self._bytes_per_cell = kv_cells.bytes_per_cell(
-            model.metadata, model.info, keys, values
+        self._loop = Loop(
+            NativeSizing(
+                model,
+                self._params,
+                sizes,
+                kv_cells.bytes_per_cell(model.metadata, model.info, keys, values),
+                kv_cells.bytes_per_sequence(model.metadata, model.info),
+            )
         )
-        self._bytes_per_sequence = kv_cells.bytes_per_sequence(model.metadata, model.info)
-        # Read once, so that equal calls are planned equally.
-        self._memory_bytes = hardware.available_memory()
-        self._engine: NativeEngine | None = None
-        self._plan: Plan | None = None
-        self._kept: Kept = {}
-        self._closed = False
         model.register(self)
 
     @property
     def plan(self) -> Plan | None:
         """The sizes of the KV cache that there is now; None before the first call."""
-        return self._plan
+        return self._loop.plan
 
     @property
     def closed(self) -> bool:
         """Whether the context was closed."""
-        return self._closed
+        return self._loop.is_closed
 
     @property
     def numerics(self) -> dict[str, object]:
@@ -240,71 +243,76 @@ class Context:
             **({} if cvec is None else {"cvec": cvec.name}),
         }
 
-    def prepare(
-        self, needs: Sequence[int], n_prefixes: int, n_shared: int
-    ) -> tuple[NativeEngine, Plan, Kept]:
-        """An engine for a call, made anew only if the one that is there does not do.
+    @property
+    def loop(self) -> Loop:
+        """What runs requests here."""
+        return self._loop
 
-        Only who holds `turns` may call this, and use the engine until then.
+    @property
+    def load(self) -> Load:
+        """What runs and what waits at this moment."""
+        return self._loop.load
+
+    @shows_settings
+    def submit(
+        self,
+        prompt: Prompt | Sequence[Mapping[str, object]],
+        *,
+        params: SamplingParams | None = None,
+        parse_special: ParseSpecial = "auto",
+        chat: bool = False,
+        system: str | None = None,
+        priority: int = 0,
+        stream: bool = False,
+        **settings: Unpack[SamplingSettings],
+    ) -> Handle:
+        """Has a prompt answered beside all others, and returns at once.
 
         Args:
-            needs: Cells that each prompt with its answer needs.
-            n_prefixes: Prefixes that the prompts share.
-            n_shared: Tokens of the prefix that all of them share.
+            prompt: As one of those of `generate_parallel`, like the next four.
+            params: As there.
+            parse_special: As there.
+            chat: As there.
+            system: As there.
+            priority: A prompt with a higher one goes first; if there is no free slot,
+                it takes that of one with a lower one, which goes on later where it was.
+            stream: Whether pieces of the answer are wanted from its first token on.
+            **settings: As there.
+
+        Returns:
+            A handle to wait for the result, to read the text as it grows, from threads
+            or asyncio, or to cancel it. What the prompt has in common with earlier ones
+            that were submitted is computed once; its logits may then differ from those of
+            a call with this prompt alone by their rounding, if not `deterministic`.
 
         Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is out of range.
+            ChatTemplateError: The model has no chat template, or it refuses the messages.
             ContextClosedError: The context was closed.
-            ContextError: There is not enough memory.
         """
-        if self._closed:
+        if self.closed:
             raise ContextClosedError("the context is closed")
-        wanted = make_plan(
-            self._sizes,
-            needs,
-            n_prefixes,
-            n_shared,
-            n_batch=self._params.n_batch,
-            n_rows=ROWS_AMX if shim.has_amx() else ROWS,
-            bytes_per_cell=self._bytes_per_cell,
-            bytes_per_sequence=self._bytes_per_sequence,
-            memory_bytes=self._memory_bytes,
+        requests, _ = make_requests(
+            self.model,
+            [prompt],
+            params,
+            settings,
+            parse_special=parse_special,
+            chat=chat,
+            system=system,
+            priority=checks.integer("priority", priority, -100, 100),
         )
-        if self._engine is None or self._plan is None or not self._plan.covers(wanted):
-            self._free_engine()
-            self._engine, self._plan = self._make_engine(wanted)
-        return self._engine, self._plan, self._kept
-
-    def _make_engine(self, plan: Plan) -> tuple[NativeEngine, Plan]:
-        available = hardware.available_memory()
-        if plan.memory_bytes > available:
-            raise ContextError(
-                f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
-                f"takes {plan.memory_bytes / 1e9:.1f} GB, {available / 1e9:.1f} are "
-                "available: lower n_ctx (or n_seq_max, for kv_layout='per_sequence')"
-            )
-        params = replace(
-            self._params,
-            n_ctx=plan.n_ctx,
-            n_seq_max=plan.n_sequences,
-            kv_unified=plan.kv_layout == "unified",
-        )
-        engine = NativeEngine(self.model.handle, params)
-        return engine, replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
+        request = requests[0]
+        if not request.problem:
+            whose = "the model was trained for"
+            problem = too_long(request, self.model.n_ctx_train, whose)
+            request = replace(request, problem=problem)
+        return Handle(self._loop, request, self, stream=checks.flag("stream", stream))
 
     def close(self) -> None:
-        """Frees the KV cache. A call that runs ends with `ContextClosedError`."""
-        self._closed = True
-        engine = self._engine
-        if engine is not None:
-            engine.abort(on=True)
-        with self.turns:
-            self._free_engine()
-
-    def _free_engine(self) -> None:
-        engine, self._engine, self._plan = self._engine, None, None
-        self._kept.clear()
-        if engine is not None:
-            engine.close()
+        """Frees the KV cache. What runs ends with `ContextClosedError`."""
+        self._loop.close()
 
     def __enter__(self) -> Context:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
@@ -321,7 +329,7 @@ class Context:
         checks.stays_here(self)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else self._plan or "not sized yet"
+        state = "closed" if self.closed else self.plan or "not sized yet"
         return f"<Context on {self.model!r}: {state}>"
 
 

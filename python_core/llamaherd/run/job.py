@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import warnings
-from threading import Event, RLock
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn, Protocol
-from weakref import WeakSet
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ContextClosedError, ForkError, JournalWarning
+from llamaherd.core.errors import JournalWarning
 from llamaherd.native import shim
-from llamaherd.run.threads import Worker
+from llamaherd.run.threads import start_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from llamaherd.core.results import Results
     from llamaherd.core.stats import Progress
-    from llamaherd.memory.plan import Plan
-    from llamaherd.run.call import Prepare
     from llamaherd.run.context import Context
-    from llamaherd.schedule.client import Kept
-    from llamaherd.schedule.engine import Engine
+    from llamaherd.run.loop import Loop
+    from llamaherd.run.threads import Worker
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
 
@@ -43,13 +37,17 @@ class Runnable(Protocol):
         """After the run: what the caller must be warned of; "" if nothing."""
         ...
 
-    def run(self, prepare: Prepare, is_cancelled: Callable[[], bool]) -> Results:
+    def cancel(self) -> None:
+        """Ends it soon; from any thread."""
+        ...
+
+    def run(self, loop: Loop) -> Results:
         """Answers the prompts."""
         ...
 
 
 class Job:
-    """A call under way. It waits for its turn on the context, then runs.
+    """A call under way, in a thread that prepares it, waits and collects its results.
 
     Args:
         context: Where to run.
@@ -64,8 +62,6 @@ class Job:
         self._owner = owner
         self._context = context
         self._call = call
-        self._engine: Engine | None = None  # while it is this job's turn
-        self._is_cancelled = False
         self._is_done = Event()
         self._results: Results | None = None
         self._error: BaseException | None = None
@@ -93,10 +89,7 @@ class Job:
 
     def cancel(self) -> None:
         """Ends the call within a fraction of a second; what is finished is kept."""
-        self._is_cancelled = True
-        engine = self._engine
-        if engine is not None:
-            engine.abort(on=True)
+        self._call.cancel()
 
     def results(self) -> Results:
         """Waits for the call and returns its results.
@@ -122,35 +115,13 @@ class Job:
 
     def _run(self) -> None:
         try:
-            with self._context.turns:
-                self._results = self._take_turn()
+            self._results = self._call.run(self._context.loop)
+            if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
+                sys.stderr.write(f"llamaherd: {self._results.stats}\n")
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._error = error
         finally:
             self._is_done.set()
-
-    def _take_turn(self) -> Results:
-        try:
-            results = self._call.run(self._prepare, self._must_stop)
-        finally:
-            self._engine = None
-        if self._context.closed and "cancelled" in results.finish_reasons:
-            raise ContextClosedError("the context was closed while it generated")
-        if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
-            sys.stderr.write(f"llamaherd: {results.stats}\n")
-        return results
-
-    def _prepare(
-        self, needs: Sequence[int], n_prefixes: int, n_shared: int
-    ) -> tuple[Engine, Plan, Kept]:
-        engine, plan, kept = self._context.prepare(needs, n_prefixes, n_shared)
-        # In this order: a `cancel` in between has set the flag that the call looks at.
-        self._engine = engine
-        engine.abort(on=False)
-        return engine, plan, kept
-
-    def _must_stop(self) -> bool:
-        return self._is_cancelled or self._context.closed
 
 
 def wait_for(
@@ -179,52 +150,3 @@ def wait_for(
             return False
         is_done.wait(left)
     return True
-
-
-class Cancellable(Protocol):
-    """Work in a thread."""
-
-    def cancel(self) -> None:
-        """Ends it soon; returns at once."""
-
-    def wait(self) -> bool:
-        """Waits for its end."""
-        ...
-
-
-_jobs: WeakSet[Cancellable] = WeakSet()
-_jobs_lock = RLock()
-_is_exiting = Event()
-
-
-def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
-    """Starts the thread of a job, which is cancelled when the interpreter ends.
-
-    Raises:
-        RuntimeError: The interpreter is ending, or no thread can be started.
-    """
-    with _jobs_lock:
-        if _is_exiting.is_set():
-            raise RuntimeError("the interpreter is ending: no new call can start")
-        _jobs.add(job)
-        try:
-            return Worker(run)
-        except BaseException:
-            _jobs.discard(job)  # nobody would ever end it
-            raise
-
-
-@atexit.register
-def _cancel_all() -> None:
-    """Native code must not go on while the interpreter is taken down."""
-    try:
-        shim.check_process()
-    except ForkError:
-        return  # the jobs are the parent's
-    with _jobs_lock:
-        _is_exiting.set()  # other threads may still try to start some
-        jobs = list(_jobs)
-    for job in jobs:
-        job.cancel()
-    for job in jobs:
-        job.wait()

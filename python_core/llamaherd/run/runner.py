@@ -1,129 +1,245 @@
-"""Carries out the scheduler's decisions on an engine until every prompt has an output."""
+"""Carries out the scheduler's decisions on an engine, for all groups of requests."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import NativeError, NoSpaceError
 from llamaherd.core.outcome import Finish, Output, Status
+from llamaherd.core.request import too_long
+from llamaherd.memory.plan import MAX_DEPTH
+from llamaherd.run.answers import CANCELLED
+from llamaherd.run.prefixes import call_tree, single_tree
 from llamaherd.schedule.client import State
 from llamaherd.schedule.fallback import is_guilty, isolate
+from llamaherd.schedule.prefix_cache import PrefixCache
+from llamaherd.schedule.queue import Queue, make_clients
 from llamaherd.schedule.scheduler import Kind, Limits, Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from llamaherd.schedule.client import Client, Kept
+    from llamaherd.core.outcome import RunOutcome
+    from llamaherd.memory.plan import Plan
+    from llamaherd.run.group import Group
+    from llamaherd.schedule.client import Client
     from llamaherd.schedule.engine import Engine
     from llamaherd.schedule.scheduler import Action
 
-SLICE_MS = 50  # longest time that a cancelled call goes on
+_SLICE_MS = 50  # after which progress is told
+_WATCHED_MS = 25  # after which new text is
 
 
 class Runner:
-    """Runs clients on an engine.
+    """Runs groups of requests on one engine. One thread at a time.
 
     Args:
-        engine: Has no requests but those in `kept`, also when `run` returns or raises.
-        clients: As for `Scheduler`.
-        limits: As for `Scheduler`.
-        is_cancelled: Asked between runs of steps; True ends the work.
-        on_finish: Called with each prompt's id and output.
-        watch: Called after each step with every prompt's id and output so far.
-        kept: As for `Scheduler`.
+        engine: Has no requests.
+        plan: What it was made for.
 
     Attributes:
-        scheduler: What decides; its `stop_admitting` may be called from `on_finish`.
-        n_prefill: Prompt tokens decoded so far.
-        n_generated: Tokens generated so far.
-        n_fallbacks: Batches that were refused for what was in them.
+        engine: It is.
+        plan: The sizes that it has now.
+        groups: Those that have not ended, by number.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        clients: Iterable[Client],
-        limits: Limits,
-        *,
-        is_cancelled: Callable[[], bool],
-        on_finish: Callable[[int, Output], None],
-        watch: Callable[[int, Output], None] | None = None,
-        kept: Kept | None = None,
-    ) -> None:
-        self._engine = engine
-        self._kept: Kept = {} if kept is None else kept
-        self._clients = clients = list(clients)
-        self.scheduler = Scheduler(clients, limits, self._kept)
-        self._is_cancelled = is_cancelled
-        self._on_finish = on_finish
-        self._watch = watch
-        # A single prompt gets the text that a plain loop would give it, row by row.
-        self._may_draft = sum(not client.is_prefix for client in clients) > 1
-        # What the engine knows.
-        self._live = {c.id: c for c in clients if c.state is State.HELD}
-        self._live |= {c.id: c for c in self._kept.values()}
-        self._before = engine.counts()
-        self.n_prefill = 0
-        self.n_generated = 0
-        self.n_fallbacks = 0
+    def __init__(self, engine: Engine, plan: Plan) -> None:
+        self.engine = engine
+        self.plan = _as_made(plan, engine)
+        self.groups: dict[int, Group] = {}
+        self._ids = count()
+        self._numbers = count()
+        self._n_lost = 0
+        self._forget_all()
 
-    def run(self) -> None:
-        """Runs until all are done, or cancelled.
+    def _forget_all(self) -> None:
+        self._cache = PrefixCache()
+        self._scheduler = Scheduler(_limits(self.plan), self._cache)
+        self._live: dict[int, Client] = {}  # what the engine knows
+        self._watched: dict[int, Group] = {}  # those of them whose answers are watched
 
-        What the engine itself fails with, such as want of memory, fails the prompts that
-        have not ended; those that have keep their outputs.
-        """
-        try:
-            self._run()
-        except NativeError as error:
-            self._start_afresh()
-            self._fail_rest(f"the engine failed: {error}")
-        except BaseException:
-            self._start_afresh()
-            raise
+    @property
+    def n_running(self) -> int:
+        """Prompts that run now."""
+        return self._scheduler.n_running
 
-    def _run(self) -> None:
-        while not self.scheduler.is_done and not self._is_cancelled():
-            actions = self.scheduler.admit(self._engine.n_cells_taken())
-            for action in actions:
-                self._apply(action)
-            is_alive = self._step()
-            if not is_alive and not actions:
-                raise RuntimeError("clients are left that neither run nor may start")
-        self._cancel_rest()
-        if self._engine.counts().n_lost > self._before.n_lost:
-            self._start_afresh()  # nothing is left of the prefixes
+    @property
+    def n_prefixes(self) -> int:
+        """Prefixes that are held now."""
+        return len(self._cache.held)
+
+    # ---- groups come and go ----
+
+    def drop(self, group: Group, error: BaseException | None = None) -> None:
+        """Ends a group. What has started keeps the tokens that it has."""
+        if self.groups.pop(group.number, None) is None:
             return
-        kept_ids = {prefix.id for prefix in self._kept.values()}
-        for id_ in self._live.keys() - kept_ids:
-            self._engine.release(id_)
+        for client in self._scheduler.remove(group.number):
+            if client.is_prefix:
+                self._release(client)
+                continue
+            self.engine.end(client.id, Finish.CANCELLED, "")
+            output = self.engine.get(client.id)
+            self._tell(client.id, self._watched.get(client.id))
+            self._release(client)
+            group.ended(client.index, output, perf_counter())
+        self._close_group(group, error)
+
+    def fail_all(self, reason: str, error: BaseException | None = None) -> None:
+        """Ends all groups and starts afresh.
+
+        Args:
+            reason: What those of their requests that have not ended fail with.
+            error: What the groups end with instead, if given.
+
+        Raises:
+            NativeError: The engine is of no use any more.
+        """
+        groups, self.groups = list(self.groups.values()), {}
+        failed = Output(finish=Finish.ERROR, message=reason)
+        for group in groups:
+            for i in list(group.open) if error is None else ():
+                group.ended(i, failed, perf_counter())
+            self._close_group(group, error)
+        self._start_afresh()
+
+    def rest(self) -> None:
+        """There is no group. Prefixes whose states were lost are of no use any more."""
+        n_lost = self.engine.counts().n_lost
+        if n_lost > self._n_lost:
+            self._start_afresh()
+            self._n_lost = n_lost
 
     def _start_afresh(self) -> None:
-        self._kept.clear()
-        self._engine.reset()
+        self._forget_all()
+        self.engine.reset()
 
-    def _step(self) -> bool:
-        """Runs steps until something happens. Returns whether anything did."""
-        outcome = self._engine.run(
-            max_time_ms=SLICE_MS,
-            max_steps=0 if self._watch is None else 1,
-            draft=self._may_draft,
+    def _close_group(self, group: Group, error: BaseException | None) -> None:
+        """What never started, or was given up, is cancelled."""
+        group.is_over = True
+        group.plan = self.plan
+        group.counts = self.engine.counts(group.number)
+        self.engine.forget(group.number)
+        if error is None:
+            for i in list(group.open):
+                group.ended(i, CANCELLED, perf_counter())
+        group.listener.on_end(error)
+
+    def add(self, group: Group) -> None:
+        """Has what can be run of a group wait for its turn."""
+        plan = group.plan = self.plan
+        number = group.number = next(self._numbers)
+        self.groups[number] = group
+        indices = self._fitting(group, plan)
+        requests = [group.requests[i] for i in indices]
+        if group.is_stopping or not requests:
+            self._end_if_over(group)
+            return
+        stays = MAX_DEPTH
+        if group.is_alone:
+            tree = single_tree(requests[0], self._cache, plan.n_hold)
+        else:
+            is_whole = len(requests) == len(group.requests)
+            tree = group.tree if is_whole and group.tree else call_tree(requests)
+            tree = tree.limited(min(plan.n_hold, MAX_DEPTH))
+            if plan.kv_layout == "unified":  # it then lies where it lay before
+                stays = int(tree.n_shared > 0)
+        clients = make_clients(
+            requests, indices, tree, self._cache, self._ids, call=number, stays=stays
         )
-        if self._watch is not None:
-            for id_ in self._live.keys() - outcome.events:
-                self._watch(id_, self._engine.get(id_))
-        counts = self._engine.counts()
-        self.n_prefill = counts.n_prefill - self._before.n_prefill
-        self.n_generated = counts.n_generated - self._before.n_generated
+        self._scheduler.add(Queue(number, clients))
+
+    def _fitting(self, group: Group, plan: Plan) -> list[int]:
+        """Requests that there is room for; the others fail."""
+        capacity = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
+        fitting = []
+        for i, request in enumerate(group.requests):
+            problem = request.problem or too_long(
+                request, capacity, "one prompt may have (see n_ctx)"
+            )
+            if problem:
+                rejected = Output(finish=Finish.ERROR, message=problem, is_rejected=True)
+                group.ended(i, rejected, perf_counter())
+            else:
+                fitting.append(i)
+        return fitting
+
+    # ---- sizes ----
+
+    def resize(self, plan: Plan) -> None:
+        """Everybody is paused, and goes on in a cache of another size.
+
+        Raises:
+            ContextError: There is not enough memory; the cache is as large as before.
+        """
+        for client in self._scheduler.pause_all():
+            self._scheduler.paused(client, self.engine.pause(client.id))
+        held = self._cache.held
+        for prefix in held:
+            self._release(prefix)
+        self._scheduler.lost(held)
+        try:
+            self.engine.resize(plan.n_ctx, plan.n_sequences, plan.kv_layout)
+            self.plan = _as_made(plan, self.engine)
+        finally:
+            self._scheduler.resized(_limits(self.plan))
+
+    # ---- steps ----
+
+    def run_slice(self) -> None:
+        """Admits, and runs steps until there is something to tell.
+
+        Raises:
+            NativeError: The engine failed in a way that no prompt is to blame for.
+        """
+        actions = self._scheduler.admit(self.engine.n_cells_taken())
+        for action in actions:
+            self._apply(action)
+        outcome = self.engine.run(max_time_ms=_WATCHED_MS if self._watched else _SLICE_MS)
         self._settle(outcome.events)
-        if outcome.status is Status.ABORTED and not self._is_cancelled():
-            self._engine.abort(on=False)  # meant for the call before this one
-        elif is_guilty(outcome):
-            self.n_fallbacks += 1
-            self._settle(isolate(self._engine, self.scheduler.running_ids))
-        elif outcome.status is Status.REFUSED:
-            self._apply(self.scheduler.make_room(), outcome.message)
-        return bool(outcome.n_steps or outcome.events or outcome.status is not Status.OK)
+        self._tell_all()
+        if outcome.status is Status.REFUSED:
+            self._settle_refusal(outcome)
+        elif outcome.is_idle and not actions:
+            self._close_groups_that_stop()
+
+    def _settle_refusal(self, outcome: RunOutcome) -> None:
+        """A batch was refused, for what is in it or for want of cells."""
+        if not is_guilty(outcome):
+            self._apply(self._scheduler.make_room(), outcome.message)
+            return
+        running = [c for c in self._live.values() if c.state is State.RUNNING]
+        for call in {client.call for client in running} & self.groups.keys():
+            self.groups[call].n_fallbacks += 1
+        self._settle(isolate(self.engine, self._scheduler.running_ids))
+
+    def _tell_all(self) -> None:
+        for id_, group in self._watched.items():
+            self._tell(id_, group)
+        for group in self.groups.values():
+            if group.is_counted:
+                group.counts = self.engine.counts(group.number)
+
+    def _close_groups_that_stop(self) -> None:
+        stuck = [group for group in self.groups.values() if group.n_running == 0]
+        for group in stuck:
+            self._end_if_over(group)
+        if stuck and all(group.number in self.groups for group in stuck):
+            raise RuntimeError("clients are left that neither run nor may start")
+
+    def stop(self, group: Group) -> None:
+        """Lets what runs of a group finish, and starts nothing new."""
+        self._scheduler.stop(group.number)
+        self._end_if_over(group)
+
+    def watch(self, group: Group) -> None:
+        """From now on the listener is told of what is new of a group's answer."""
+        for client in self._live.values():
+            if client.call == group.number and not client.is_prefix:
+                self._watched[client.id] = group
 
     def _apply(self, action: Action, reason: str = "") -> None:
         client = action.client
@@ -132,62 +248,114 @@ class Runner:
         elif action.kind is Kind.RESUME:
             self._resume(client)
         elif action.kind is Kind.PAUSE:
-            self.scheduler.paused(client, self._engine.pause(client.id))
+            self._scheduler.paused(client, self.engine.pause(client.id))
         elif action.kind is Kind.RELEASE:
             self._release(client)
         else:
             message = f"the KV cache is too small for it, even alone: {reason}"
-            self._engine.end(client.id, Finish.ERROR, message)
+            self.engine.end(client.id, Finish.ERROR, message)
             self._settle([client.id])
 
     def _submit(self, client: Client, fork_from: int | None) -> None:
+        group = self.groups[client.call]
         try:
-            self._engine.submit(client.id, client.request, fork_from)
+            self.engine.submit(
+                client.id,
+                client.request,
+                fork_from,
+                call=client.call,
+                may_draft=group.may_draft,
+                is_watched=group.is_watched,
+            )
         except (ValueError, NativeError) as error:  # such as a bad grammar
             self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
-        else:
-            self._live[client.id] = client
+            return
+        self._live[client.id] = client
+        if not client.is_prefix:
+            group.n_running += 1
+            group.started(client.index, perf_counter())
+            if group.is_watched:
+                self._watched[client.id] = group
 
     def _resume(self, client: Client) -> None:
         try:
-            self._engine.resume(client.id)
+            self.engine.resume(client.id)
         except NoSpaceError as error:
-            self.scheduler.paused(client, client.n_saved)
-            if not self.scheduler.running_ids:
-                self._apply(self.scheduler.make_room(), str(error))
+            self._scheduler.not_resumed(client)
+            if not self._scheduler.running_ids:
+                self._apply(self._scheduler.make_room(), str(error))
 
     def _settle(self, events: Iterable[int]) -> None:
         for id_ in events:
             client = self._live[id_]
-            output = self._engine.get(id_)
-            if output.finish is Finish.NONE:
-                self.scheduler.held(client)
-            else:
+            if client.is_prefix:
+                self._settle_prefix(client)
+                continue
+            output = self.engine.get(id_)
+            if output.finish is not Finish.NONE:  # else it is its first token
+                self._tell(id_, self._watched.get(id_))
                 self._release(client)
+                self.groups[client.call].n_running -= 1
                 self._finish(client, output)
 
+    def _settle_prefix(self, prefix: Client) -> None:
+        """A prefix is held, or has failed."""
+        output = self.engine.get(prefix.id)
+        first = first_waiting(prefix)
+        if first is not None:
+            self.groups[first.call].charge(first.index, output.cost)
+        if output.finish is Finish.NONE:
+            self._scheduler.held(prefix)
+        else:
+            self._release(prefix)
+            self._scheduler.ended(prefix)
+
     def _finish(self, client: Client, output: Output) -> None:
-        self.scheduler.ended(client)
+        self._scheduler.ended(client)
         if client.is_prefix:
             return
-        if self._watch is not None:
-            self._watch(client.id, output)
-        self._on_finish(client.id, output)
+        group = self.groups[client.call]
+        group.ended(client.index, output, perf_counter())
+        self._end_if_over(group)
+
+    def _end_if_over(self, group: Group) -> None:
+        may_start = self._scheduler.may_start(group.number)
+        if not group.open or (group.n_running == 0 and not may_start):
+            self.drop(group)
+
+    def _tell(self, id_: int, group: Group | None) -> None:
+        """Hands out what is new of an answer."""
+        if group is None:
+            return
+        piece = self.engine.read(id_, *group.n_read)
+        if (piece.n_bytes, piece.n_tokens) != group.n_read:
+            group.n_read = (piece.n_bytes, piece.n_tokens)
+            group.listener.on_piece(piece)
 
     def _release(self, client: Client) -> None:
         del self._live[client.id]
-        self._engine.release(client.id)
+        self._watched.pop(client.id, None)
+        self.engine.release(client.id)
 
-    def _cancel_rest(self) -> None:
-        """What has started keeps the tokens that it has."""
-        for id_, client in self._live.items():
-            if not client.is_prefix:
-                self._engine.end(id_, Finish.CANCELLED, "")
-                client.state = State.ENDED
-                self._on_finish(id_, self._engine.get(id_))
 
-    def _fail_rest(self, reason: str) -> None:
-        for client in self._clients:
-            if not client.is_prefix and client.state is not State.ENDED:
-                client.state = State.ENDED
-                self._on_finish(client.id, Output(finish=Finish.ERROR, message=reason))
+def _as_made(plan: Plan, engine: Engine) -> Plan:
+    """With the sizes as libllama rounded them."""
+    return replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
+
+
+def _limits(plan: Plan) -> Limits:
+    is_pool = plan.kv_layout == "unified"
+    return Limits(
+        n_slots=plan.n_seq_max,
+        n_hold=plan.n_hold,
+        n_cells=plan.n_ctx if is_pool else None,
+    )
+
+
+def first_waiting(prefix: Client) -> Client | None:
+    """The first prompt that waits for a prefix, or for one that continues it."""
+    for child in prefix.waiting:
+        found = first_waiting(child) if child.is_prefix else child
+        if found is not None and found.state is State.WAITING:
+            return found
+    return None

@@ -1,8 +1,7 @@
-"""What a call did, in numbers: from the engine's counts to `Stats`."""
+"""What a call did, in numbers: from its results and the engine's counts to `Stats`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from llamaherd.core.stats import Stats
@@ -10,59 +9,61 @@ from llamaherd.core.stats import Stats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.outcome import Counts
     from llamaherd.core.results import Result
-    from llamaherd.memory.plan import Plan
+    from llamaherd.run.group import Group
 
 
 def make_stats(
     results: Sequence[Result],
-    plan: Plan,
-    counts: tuple[Counts, Counts],
+    group: Group | None,
     *,
     n_copied: int,
     n_journal: int,
-    n_fallbacks: int,
     seed: int,
     wall_s: float,
 ) -> Stats:
-    """Statistics of a call.
+    """Statistics of a call: sums over its prompts, and what its batches were.
 
     Args:
         results: Of all prompts.
-        plan: Sizes of the context that it ran on.
-        counts: The engine's before and after it.
+        group: What was run, after its end; None: nothing had to be.
         n_copied: See `Stats`.
         n_journal: See `Stats`.
-        n_fallbacks: See `Stats`.
         seed: See `Stats`.
         wall_s: Seconds that the call took.
     """
-    before, after = (asdict(each) for each in counts)
-    done = {name: after[name] - before[name] for name in after}
+    run = [(result, result.stats) for result in results if result.stats is not None]
+    n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
+    n_decode = sum(stats.n_decode_tokens for _, stats in run)
+    prefill_s = sum(stats.prefill_s for _, stats in run)
+    decode_s = sum(stats.decode_s for _, stats in run)
+    plan = None if group is None else group.plan
+    n_slots = 0 if plan is None else plan.n_seq_max
+    n_batches = 0 if group is None else group.counts.n_batches
+    n_clients = 0 if group is None else group.counts.n_clients
     return Stats(
         n_prompts=len(results),
         n_failed=sum(result.error is not None for result in results),
         n_prompt_tokens=sum(result.n_prompt_tokens for result in results),
         n_reused_tokens=sum(result.n_reused_tokens for result in results),
-        n_prefill_tokens=done["n_prefill"],
-        n_generated_tokens=done["n_generated"],
-        n_guessed_tokens=done["n_guessed"],
+        n_prefill_tokens=n_prefill,
+        n_generated_tokens=sum(result.n_generated_tokens for result, _ in run),
+        n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),
         n_copied=n_copied,
         n_journal=n_journal,
-        n_batches=done["n_batches"],
-        n_slots=plan.n_seq_max,
-        mean_batch_occupancy=_rate(done["n_clients"], done["n_batches"] * plan.n_seq_max),
-        kv_cells_max=after["n_cells_max"],
-        n_ctx=plan.n_ctx,
-        n_fallbacks=n_fallbacks,
-        n_pauses=done["n_pauses"],
+        n_batches=n_batches,
+        n_slots=n_slots,
+        mean_batch_occupancy=_rate(n_clients, n_batches * n_slots),
+        kv_cells_max=0 if group is None else group.counts.n_cells_max,
+        n_ctx=0 if plan is None else plan.n_ctx,
+        n_fallbacks=0 if group is None else group.n_fallbacks,
+        n_pauses=sum(stats.n_pauses for _, stats in run),
         seed=seed,
         wall_s=wall_s,
-        prefill_s=done["t_prefill_s"],
-        decode_s=done["t_decode_s"],
-        prefill_tokens_per_s=_rate(done["n_prefill"], done["t_prefill_s"]),
-        decode_tokens_per_s=_rate(done["n_decode"], done["t_decode_s"]),
+        prefill_s=prefill_s,
+        decode_s=decode_s,
+        prefill_tokens_per_s=_rate(n_prefill, prefill_s),
+        decode_tokens_per_s=_rate(n_decode, decode_s),
     )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import _thread
+import atexit
 import platform
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING
-from weakref import ref
+from threading import Event, RLock
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet, ref
 
+from llamaherd.core.errors import ForkError
 from llamaherd.native import _build_info, shim
 
 if TYPE_CHECKING:
@@ -70,6 +73,55 @@ def _run_in_thread(
     if profile is not None:
         sys.setprofile(profile)
     run()
+
+
+class Cancellable(Protocol):
+    """Work in a thread."""
+
+    def cancel(self) -> None:
+        """Ends it soon; returns at once."""
+
+    def wait(self) -> bool:
+        """Waits for its end."""
+        ...
+
+
+_jobs: WeakSet[Cancellable] = WeakSet()
+_jobs_lock = RLock()
+_is_exiting = Event()
+
+
+def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
+    """Starts the thread of a job, which is cancelled when the interpreter ends.
+
+    Raises:
+        RuntimeError: The interpreter is ending, or no thread can be started.
+    """
+    with _jobs_lock:
+        if _is_exiting.is_set():
+            raise RuntimeError("the interpreter is ending: no new call can start")
+        _jobs.add(job)
+        try:
+            return Worker(run)
+        except BaseException:
+            _jobs.discard(job)  # nobody would ever end it
+            raise
+
+
+@atexit.register
+def _cancel_all() -> None:
+    """Native code must not go on while the interpreter is taken down."""
+    try:
+        shim.check_process()
+    except ForkError:
+        return  # the jobs are the parent's
+    with _jobs_lock:
+        _is_exiting.set()  # other threads may still try to start some
+        jobs = list(_jobs)
+    for job in jobs:
+        job.cancel()
+    for job in jobs:
+        job.wait()
 
 
 _warned: set[str] = set()

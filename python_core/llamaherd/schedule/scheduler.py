@@ -1,16 +1,16 @@
-"""Which client runs when. Decisions only: the runner carries them out.
+"""Which client runs when. Decisions only: the loop carries them out.
 
-Prompts start in a depth-first order of the prefix tree, so that few prefixes are held at
-once; of what shares nothing, the longest answers come first. Each prefix is a client of
-its own; what continues it waits until it is held and forks from it. Admission is
-optimistic: it looks at the cells that prompts take, not at those that answers may come to
-take. When cells run out after all, the newest client is paused and comes back, before any
-new one, when there is room. The oldest is never paused, so that there is always progress.
+Free slots go to calls in turn: to the one that has not had any for the longest time, so
+that whoever comes while another call runs has the next one. Within a call prompts start
+in a depth-first order of its prefix tree, so that few prefixes are held at once; of what
+shares nothing, the longest answers come first. Each prefix is a client of its own; what
+continues it waits until it is held and forks from it. Calls that start with the same
+prefix share it.
 
-A prefix that nobody continues any more stays held, so that the next call can start from
-it, until its place is needed. In one pool that is done only for the prefix that all
-prompts share, and only until the cells are needed. It then lies at the beginning of the
-pool in each call alike, and with it all that follows.
+Admission is optimistic: it looks at the cells that prompts take, not at those that
+answers may come to take. When cells run out after all, the newest client is paused and
+comes back, before any new one, when there is room. The oldest is never paused for that,
+so that there is always progress. A client also gives way to one of a higher priority.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum, auto
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from llamaherd.schedule.client import Client, State
@@ -26,11 +26,10 @@ from llamaherd.schedule.client import Client, State
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from llamaherd.schedule.client import Kept
+    from llamaherd.schedule.prefix_cache import PrefixCache
+    from llamaherd.schedule.queue import Heap, Queue
 
 HEADROOM = 16  # cells for each client's answer without which nobody new is admitted
-
-_Heap = list[tuple[int, Client]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +40,11 @@ class Limits:
         n_slots: Prompts that may run at once.
         n_hold: Prefixes that may be there at once, on top of the prompts.
         n_cells: KV cells that all share; None: each sequence has enough of its own.
-        keeps: Whether prefixes may stay held for the next call.
     """
 
     n_slots: int
     n_hold: int
     n_cells: int | None
-    keeps: bool = True
 
 
 class Kind(Enum):
@@ -73,54 +70,83 @@ class Scheduler:
     """Moves clients through their states.
 
     Args:
-        clients: Prefixes and prompts, parents before children. No prefix may be deeper
-            than `limits.n_hold`.
         limits: What there is to schedule on.
-        kept: Held prefixes that none of the clients continues; kept up to date.
+        cache: The prefixes.
     """
 
-    def __init__(
-        self, clients: Iterable[Client], limits: Limits, kept: Kept | None = None
-    ) -> None:
+    def __init__(self, limits: Limits, cache: PrefixCache) -> None:
         self._limits = limits
-        self._ready: _Heap = []  # by place
-        self._ready_prefixes: list[_Heap] = [[] for _ in range(limits.n_hold + 1)]
-        self._max_depth = 0
-        self._paused: _Heap = []  # by age
+        self._cache = cache
+        self._queues: dict[int, Queue] = {}  # by call
+        # Those that may have something to start: highest priority, longest wait first.
+        self._turns: list[tuple[int, tuple[int, int], int]] = []
+        self._clock = 0  # slots given so far
+        self._paused: list[tuple[int, int, Client]] = []  # by priority, then by age
         self._running: dict[int, Client] = {}
-        self._held: dict[int, Client] = {}
         self._n_slots_used = 0
-        self._kept: Kept = {} if kept is None else kept
-        self._n_hold_used = len(self._kept)  # prefixes that run, are held, kept or paused
+        self._n_hold_used = 0  # prefixes that run, are held or paused
         self._n_admitted = 0
-        self._n_open = 0  # prompts that have not ended
-        self._is_admitting = True
-        for client in clients:
-            self._n_open += not client.is_prefix
-            self._max_depth = max(self._max_depth, client.depth)
-            if client.parent is None and client.state is State.WAITING:
-                self._make_ready(client)
-            if client.state is State.HELD:  # since an earlier call
-                self._n_hold_used += 1
-                self._held[client.id] = client
-        for prefix in self._held.values():
-            self._make_children_ready(prefix)
 
     # ---- what is there ----
-
-    @property
-    def is_done(self) -> bool:
-        """Whether no prompt runs, or will."""
-        if self._is_admitting:
-            return self._n_open == 0
-        return not any(not c.is_prefix for c in self._running.values()) and not any(
-            not c.is_prefix for _, c in self._paused
-        )
 
     @property
     def running_ids(self) -> list[int]:
         """Clients that take part in the next batch, oldest first."""
         return [client.id for client in self._by_age()]
+
+    @property
+    def n_running(self) -> int:
+        """Prompts that run."""
+        return self._n_slots_used
+
+    # ---- calls come and go ----
+
+    def add(self, queue: Queue) -> None:
+        """Takes a call in."""
+        queue.turn = (self._clock, 0)  # before those that had a slot at this time
+        self._queues[queue.call] = queue
+        for client in queue.clients:
+            self._await_prefix(client)
+
+    def stop(self, call: int) -> None:
+        """Lets what runs of a call finish, and starts nothing new."""
+        if call in self._queues:
+            self._queues[call].is_admitting = False
+
+    def may_start(self, call: int) -> bool:
+        """Whether something of a call still may start."""
+        return call in self._queues and self._queues[call].is_admitting
+
+    def remove(self, call: int) -> list[Client]:
+        """Forgets a call. Returns those of its clients that the engine must release.
+
+        Prefixes that others wait for, or that may be of use later, stay.
+        """
+        queue = self._queues.pop(call, None)
+        leaving: list[Client] = []
+        if queue is None:
+            return leaving
+        for client in queue.clients:
+            if client.is_prefix or client.state is State.ENDED:
+                continue
+            if client.state is State.WAITING:
+                leaving += self._no_longer_needs(client)
+            else:
+                self._take_out(client)
+                leaving.append(client)
+            client.state = State.ENDED
+        for prefix in queue.clients:
+            if prefix.is_prefix and prefix.state is State.WAITING:
+                self._hand_over(prefix)
+        return leaving
+
+    def resized(self, limits: Limits) -> None:
+        """The engine has other sizes now; all that it held is gone, or paused."""
+        self._limits = limits
+        for queue in self._queues.values():
+            for prefix in queue.limit_depth(limits.n_hold):
+                self._cache.remove(prefix)
+                self._make_children_ready(prefix)
 
     # ---- decisions ----
 
@@ -133,87 +159,162 @@ class Scheduler:
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
         actions: list[Action] = []
-        while cells is not None and self._n_admitted == 0 and self._kept:
-            prefix = self._drop_oldest()
-            actions.append(Action(Kind.RELEASE, prefix))
-            free += prefix.n_tokens
-        while self._paused:
-            client = self._paused[0][1]
-            need = max(client.n_saved, client.n_tokens)
-            if not self._has_slot(client) or not self._fits(client, need, free):
+        while True:
+            if self._cache.n_idle and self._is_pool_to_be_cleared():
+                free += self._evict(actions)
+                continue
+            client, heap = self._next()
+            if client is None and self._is_stuck():
+                actions.append(self._give_up_held())
+                continue
+            if client is None or not self._has_slot(client, actions):
                 return actions
-            heappop(self._paused)
-            self._start(client)
-            actions.append(Action(Kind.RESUME, client))
-            free -= need
-        while (client_heap := self._next()) is not None:
-            client = client_heap[0][1]
-            source = client.fork_source()
-            need = client.n_tokens - (source.n_tokens if source else 0)
+            is_paused = client.state is State.PAUSED
+            source = None if is_paused else client.fork_source()
+            reused = source.n_tokens if source else 0
+            need = max(client.n_saved, client.n_tokens) - reused
             if not self._fits(client, need, free):
-                break
-            heappop(client_heap)
-            if client.is_prefix and self._n_hold_used == self._limits.n_hold:
-                actions.append(Action(Kind.RELEASE, self._drop_oldest()))
-            self._start(client)
-            actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
-            actions += self._submitted(client)
+                if not self._cache.n_idle:
+                    return actions
+                free += self._evict(actions)
+                continue
             free -= need
-        return actions
+            if is_paused:
+                heappop(self._paused)
+                self._start(client)
+                actions.append(Action(Kind.RESUME, client))
+                continue
+            heappop(heap)
+            if client.is_prefix and self._n_hold_used == self._limits.n_hold:
+                self._evict(actions)
+            self._start(client)
+            self._end_turn(client)
+            actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
+            self._release_if_idle(client.parent, actions)
 
     def make_room(self) -> Action:
         """Decides who gives way when a batch found no KV cells."""
-        clients = self._by_age()
-        if self._kept:
-            return Action(Kind.RELEASE, self._drop_oldest())
-        if len(clients) > 1:
-            return Action(Kind.PAUSE, clients[-1])
-        if self._held:
-            prefix = max(self._held.values(), key=lambda client: client.place)
-            self._evict(prefix)
+        prefix = self._cache.evict()
+        if prefix is not None:
+            self._n_hold_used -= 1
             return Action(Kind.RELEASE, prefix)
-        return Action(Kind.FAIL, clients[0] if clients else self._paused[0][1])
-
-    def stop_admitting(self) -> None:
-        """Lets what runs finish, and starts nothing new."""
-        self._is_admitting = False
+        clients = self._by_age()
+        if len(clients) > 1:
+            self._pause(clients[-1])
+            return Action(Kind.PAUSE, clients[-1])
+        if self._cache.needed:
+            return self._give_up_held()
+        return Action(Kind.FAIL, clients[0] if clients else self._paused[0][2])
 
     # ---- what happened ----
 
     def paused(self, client: Client, n_saved: int) -> None:
-        """A client was paused, with so many cells."""
-        self._stop(client)
-        client.state = State.PAUSED
+        """The engine has saved so many cells of a client."""
         client.n_saved = n_saved
-        heappush(self._paused, (client.age, client))
+
+    def not_resumed(self, client: Client) -> None:
+        """There was no room for a client's cells after all."""
+        self._pause(client)
 
     def held(self, prefix: Client) -> None:
         """A prefix is computed: what continues it may start."""
         del self._running[prefix.id]
         prefix.state = State.HELD
-        self._held[prefix.id] = prefix
         self._make_children_ready(prefix)
+        if prefix.n_unsubmitted == 0:
+            self._cache.release(prefix)
 
     def ended(self, client: Client) -> None:
         """A client ended, well or not. What continues a failed prefix does without it."""
-        if client.state is State.PAUSED:
-            self._paused.remove((client.age, client))
-        else:
-            self._stop(client)
+        self._take_out(client)
         client.state = State.ENDED
         if client.is_prefix:
-            self._n_hold_used -= 1
+            self._cache.remove(client)
             self._make_children_ready(client)
-        else:
-            self._n_open -= 1
 
-    # ---- inside ----
+    def lost(self, prefixes: Iterable[Client]) -> None:
+        """Held prefixes are gone, with the engine's memory; computed anew if needed."""
+        for prefix in prefixes:
+            self._n_hold_used -= 1
+            if prefix.n_unsubmitted == 0:
+                self._cache.remove(prefix)
+            else:
+                self._send_to_wait(prefix)
 
-    def _by_age(self) -> list[Client]:
-        return sorted(self._running.values(), key=lambda client: client.age)
+    def pause_all(self) -> list[Client]:
+        """Everybody that runs gives way, to come back later. Returns them, by age."""
+        clients = self._by_age()
+        for client in clients:
+            self._pause(client)
+        return clients
 
-    def _has_slot(self, client: Client) -> bool:
-        return client.is_prefix or self._n_slots_used < self._limits.n_slots
+    # ---- inside: who is next ----
+
+    def _next(self) -> tuple[Client | None, Heap]:
+        """Who would start next, if there is room, and where it waits if not paused."""
+        heap = self._next_heap()
+        waiting = heap[0][2] if heap else None
+        paused = self._paused[0][2] if self._paused else None
+        if paused is None:
+            return waiting, heap
+        if waiting is None or waiting.priority <= paused.priority:
+            return paused, []
+        return waiting, heap
+
+    def _next_heap(self) -> Heap:
+        """The first clients of the call whose turn it is, of those that can start any."""
+        n_places = self._limits.n_hold - self._n_hold_used + self._cache.n_idle
+        passed_over: list[tuple[int, tuple[int, int], int]] = []
+        found: Heap = []
+        while self._turns and not found:
+            _, turn, call = self._turns[0]
+            queue = self._queues.get(call)
+            if queue is None or not queue.is_admitting or queue.turn != turn:
+                heappop(self._turns)  # it has gone, or is listed anew
+                continue
+            found = queue.head(n_places)
+            if not found:
+                passed_over.append(heappop(self._turns))
+                if queue.is_empty:
+                    passed_over.pop()
+                    queue.is_listed = False
+        for entry in passed_over:
+            heappush(self._turns, entry)
+        return found
+
+    def _end_turn(self, client: Client) -> None:
+        """Puts the call of a client that has started behind those that wait."""
+        queue = self._queues[client.call]
+        if client.is_prefix:
+            return  # it takes no slot
+        self._clock += 1
+        queue.turn = (self._clock, 1)
+        queue.is_listed = False
+        self._list(queue)
+
+    def _list(self, queue: Queue) -> None:
+        if not queue.is_listed and not queue.is_empty:
+            queue.is_listed = True
+            heappush(self._turns, (-queue.priority, queue.turn, queue.call))
+
+    def _has_slot(self, client: Client, actions: list[Action]) -> bool:
+        """Whether there is a slot, if need be that of a client of lower priority.
+
+        A prefix takes none, but is computed only where what continues it would get one.
+        """
+        if self._n_slots_used < self._limits.n_slots:
+            return True
+        prompts = (c for c in self._running.values() if not c.is_prefix)
+        last = min(prompts, key=lambda c: (c.priority, -c.age), default=None)
+        if last is None or last.priority >= client.priority:
+            return False
+        if client.is_prefix:
+            return True
+        if any(action.client is last for action in actions):
+            return False  # it is about to start: next time
+        self._pause(last)
+        actions.append(Action(Kind.PAUSE, last))
+        return True
 
     def _fits(self, client: Client, need: int, free: float) -> bool:
         """Whether there is room; alone a client always tries."""
@@ -223,28 +324,20 @@ class Scheduler:
         headroom = answers + min(HEADROOM, client.request.max_tokens)
         return need + headroom <= free
 
-    def _next(self) -> _Heap | None:
-        """The heap whose head is the next client to start.
+    def _is_stuck(self) -> bool:
+        """Whether held prefixes take all places, and what continues them needs one."""
+        is_idle = not self._running and not self._paused
+        return is_idle and bool(self._turns) and bool(self._cache.needed)
 
-        A prefix of depth d may start if that leaves a place for each level below it: then
-        the youngest prefix can always be continued, and no two wait for each other.
-        """
-        if not self._is_admitting or self._n_slots_used >= self._limits.n_slots:
-            return None
-        n_free = self._limits.n_hold - self._n_hold_used + len(self._kept)
-        first = max(1, self._max_depth - n_free + 1)
-        heaps = [self._ready, *self._ready_prefixes[first : self._max_depth + 1]]
-        for heap in heaps:
-            self._send_back(heap)
-        return min((h for h in heaps if h), key=lambda h: h[0][0], default=None)
+    def _is_pool_to_be_cleared(self) -> bool:
+        """Whether a pool is to be begun anew, so that equal calls find equal pools."""
+        is_idle = not self._running and not self._paused
+        return self._limits.n_cells is not None and is_idle
 
-    def _send_back(self, heap: _Heap) -> None:
-        """Takes clients off a heap's head whose prefix was evicted, to come again."""
-        while heap:
-            parent = heap[0][1].parent
-            if parent is None or parent.state in (State.HELD, State.ENDED):
-                return
-            parent.waiting.append(heappop(heap)[1])
+    # ---- inside: from state to state ----
+
+    def _by_age(self) -> list[Client]:
+        return sorted(self._running.values(), key=lambda client: client.age)
 
     def _start(self, client: Client) -> None:
         if client.age < 0:
@@ -261,46 +354,117 @@ class Scheduler:
         del self._running[client.id]
         self._n_slots_used -= not client.is_prefix
 
-    def _submitted(self, client: Client) -> list[Action]:
-        """What the last client that continues a prefix has forked from it means."""
-        parent = client.parent
-        if parent is None:
-            return []
-        parent.n_unsubmitted -= 1
-        if parent.n_unsubmitted > 0 or parent.state is not State.HELD:
-            return []
-        del self._held[parent.id]
-        leaves: Client | None = parent
-        if parent.depth == 1 and self._limits.keeps:
-            leaves = self._kept.pop(parent.key, None)  # there was no place to use it
-            self._kept[parent.key] = parent
-        if leaves is None:
-            return []
-        leaves.state = State.ENDED
-        self._n_hold_used -= 1
-        return [Action(Kind.RELEASE, leaves)]
+    def _pause(self, client: Client) -> None:
+        self._stop(client)
+        client.state = State.PAUSED
+        heappush(self._paused, (-client.priority, client.age, client))
 
-    def _drop_oldest(self) -> Client:
-        """The kept prefix that was not used for the longest time gives its place up."""
-        prefix = self._kept.pop(next(iter(self._kept)))
-        prefix.state = State.ENDED
-        self._n_hold_used -= 1
-        return prefix
+    def _take_out(self, client: Client) -> None:
+        """It neither runs nor is paused any more."""
+        if client.state is State.PAUSED:
+            self._paused.remove((-client.priority, client.age, client))
+            heapify(self._paused)
+        else:
+            self._stop(client)
+        self._n_hold_used -= client.is_prefix
 
-    def _evict(self, prefix: Client) -> None:
-        """A held prefix gives its cells back and is computed again later."""
-        del self._held[prefix.id]
+    def _no_longer_needs(self, client: Client) -> list[Client]:
+        """A waiting client is given up, and what is computed for it alone.
+
+        Returns:
+            Prefixes that the engine must release.
+        """
+        prefix = client.parent
+        if prefix is None:
+            return []
+        prefix.n_unsubmitted -= 1
+        if prefix.n_unsubmitted > 0:
+            return []
+        leaving: list[Client] = []
+        if prefix.state is State.HELD:
+            self._cache.release(prefix)
+        elif prefix.state is State.WAITING:
+            self._cache.remove(prefix)
+            leaving = self._no_longer_needs(prefix)
+        elif prefix.state is not State.ENDED:
+            self._take_out(prefix)
+            self._cache.remove(prefix)
+            leaving = [prefix]
+        return leaving
+
+    def _release_if_idle(self, prefix: Client | None, actions: list[Action]) -> None:
+        """What it means that one more client has forked from a prefix."""
+        if prefix is None:
+            return
+        prefix.n_unsubmitted -= 1
+        if prefix.n_unsubmitted > 0 or prefix.state is not State.HELD:
+            return
+        if prefix.stays:
+            self._cache.release(prefix)
+        else:
+            self._cache.remove(prefix)
+            self._n_hold_used -= 1
+            actions.append(Action(Kind.RELEASE, prefix))
+
+    def _evict(self, actions: list[Action]) -> int:
+        """An idle prefix gives its place up. Returns the number of its cells."""
+        prefix = self._cache.evict()
+        if prefix is None:
+            return 0
         self._n_hold_used -= 1
+        actions.append(Action(Kind.RELEASE, prefix))
+        return prefix.n_tokens
+
+    def _give_up_held(self) -> Action:
+        """The held prefix whose turn is last is computed again later."""
+        prefix = max(self._cache.needed, key=lambda client: (client.call, client.place))
+        self._n_hold_used -= 1
+        self._send_to_wait(prefix)
+        return Action(Kind.RELEASE, prefix)
+
+    def _send_to_wait(self, prefix: Client) -> None:
+        """A held prefix is computed again later, for those that have yet to fork."""
         prefix.state = State.WAITING
         if prefix.parent is not None:
             prefix.parent.n_unsubmitted += 1
-        self._make_ready(prefix)
+            self._cache.use(prefix.parent)
+        if prefix.call in self._queues:
+            self._await_prefix(prefix)
+        else:
+            self._hand_over(prefix)
+            if not _is_there(prefix.parent):
+                self._await_prefix(prefix)
+
+    def _hand_over(self, prefix: Client) -> None:
+        """A prefix is left behind by its call: another one that needs it computes it."""
+        for queue in self._queues.values():
+            for client in queue.clients:
+                if client.parent is prefix and client.state is State.WAITING:
+                    prefix.call = queue.call
+                    if _is_there(prefix.parent):
+                        self._make_ready(prefix)
+                    return
+
+    def _await_prefix(self, client: Client) -> None:
+        """A waiting client is ready, or will be when its prefix is."""
+        parent = client.parent
+        if parent is None or _is_there(parent):
+            self._make_ready(client)
+        else:
+            parent.waiting.append(client)
 
     def _make_ready(self, client: Client) -> None:
-        heap = self._ready_prefixes[client.depth] if client.is_prefix else self._ready
-        heappush(heap, (client.place, client))
+        queue = self._queues[client.call]
+        queue.push(client)
+        self._list(queue)
 
     def _make_children_ready(self, prefix: Client) -> None:
-        for child in prefix.waiting:
-            self._make_ready(child)
-        prefix.waiting.clear()
+        children, prefix.waiting = prefix.waiting, []
+        for child in children:
+            if child.state is State.WAITING:  # others were given up meanwhile
+                self._make_ready(child)
+
+
+def _is_there(prefix: Client | None) -> bool:
+    """Whether what continues a prefix may start, with it or without."""
+    return prefix is None or prefix.state in (State.HELD, State.ENDED)

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from array import array
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.core.request import Request
 from llamaherd.run.prefixes import find_prefixes
-from llamaherd.schedule.client import make_clients
+from llamaherd.schedule.prefix_cache import PrefixCache
+from llamaherd.schedule.queue import make_clients
 
 if TYPE_CHECKING:
     from llamaherd.schedule.prefix_tree import PrefixTree
@@ -75,7 +76,13 @@ def test_clients_come_after_what_they_continue(
     tree = find_prefixes(prompts, 1).limited(max_depth)
     requests = [Request(tokens=prompt, max_tokens=1) for prompt in prompts]
     clients = make_clients(
-        requests, list(range(len(prompts))), tree, len(prompts), kept={}, n_hold=max_depth
+        requests,
+        range(len(prompts)),
+        tree,
+        PrefixCache(),
+        count(),
+        call=3,
+        stays=max_depth,
     )
     assert [client.place for client in clients] == list(range(len(clients)))
     assert len({client.id for client in clients}) == len(clients)
@@ -84,9 +91,11 @@ def test_clients_come_after_what_they_continue(
             n = client.parent.n_tokens
             assert client.parent.place < client.place
             assert client.request.tokens[:n] == client.parent.request.tokens
-            assert client in client.parent.waiting
     for prefix in clients:
-        assert prefix.n_unsubmitted == len(prefix.waiting)
+        children = [client for client in clients if client.parent is prefix]
+        assert prefix.n_unsubmitted == len(children)
+    indices = [client.index for client in clients if not client.is_prefix]
+    assert sorted(indices) == list(range(len(prompts)))
 
 
 @given(prompts_)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from itertools import cycle, pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, text_of
+from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, make_loop, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llamaherd import GenerationError, SamplingParams
@@ -18,10 +17,10 @@ from llamaherd.memory.plan import MAX_HOLD, Plan
 from llamaherd.run.call import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.core.results import Result, Results
-    from llamaherd.schedule.client import Kept
+    from llamaherd.run.loop import Loop
 
 POISON = N_VOCAB + 7
 
@@ -42,8 +41,9 @@ def plan(
     *,
     pooled: bool = True,
 ) -> Plan:
+    """Sizes; what does not share cells has enough of them."""
     return Plan(
-        n_ctx=n_cells,
+        n_ctx=n_cells if pooled else n_cells * (n_slots + n_hold),
         n_seq_max=n_slots,
         n_hold=n_hold,
         kv_layout="unified" if pooled else "per_sequence",
@@ -58,20 +58,23 @@ def run(
     sizes: Plan | None = None,
     engine: FakeEngine | None = None,
     *,
-    is_cancelled: Callable[[], bool] = lambda: False,
-    kept: Kept | None = None,
+    loop: Loop | None = None,
     **options: object,
 ) -> tuple[Results, FakeEngine]:
-    sizes = sizes or plan()
-    pooled = sizes.kv_layout == "unified"
-    engine = engine or FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=pooled)
+    """Runs a call, on a loop that may have run others before."""
+    if loop is None:
+        loop = make_loop(sizes or plan(), engine)
+    sizes, engine = loop._sizing.sizes, loop._sizing.engine
     call = Call(requests, seed=1, n_ctx_train=100_000, **options)
-    kept = {} if kept is None else kept
-    results = call.run(lambda _needs, *_n: (engine, sizes, kept), is_cancelled)
-    assert set(engine.slots) == {prefix.id for prefix in kept.values()}
-    assert len(engine.slots) <= sizes.n_hold
-    assert len(engine.used) <= sum(prefix.n_tokens for prefix in kept.values())
-    return results, engine
+    try:
+        return call.run(loop), engine
+    finally:
+        assert loop.wait()
+        assert all(slot.is_held for slot in engine.slots.values())
+        assert len(engine.slots) <= sizes.n_hold
+        kept = sum(len(slot.request.tokens) for slot in engine.slots.values())
+        assert len(engine.used) <= kept
+        assert not engine.numbers_of
 
 
 def assert_right(result: Result, asked: Request) -> None:
@@ -113,9 +116,7 @@ def test_every_prompt_gets_the_answer_it_would_get_alone(
     requests: list[Request], n_slots: int, n_cells: int, n_batch: int, *, pooled: bool
 ) -> None:
     sizes = plan(n_slots, n_cells, pooled=pooled)
-    # What does not share cells has enough of them.
-    cells = n_cells if pooled else n_cells * sizes.n_sequences
-    engine = FakeEngine(cells, sizes.n_sequences, n_batch=n_batch, pooled=pooled)
+    engine = FakeEngine(sizes.n_ctx, sizes.n_sequences, n_batch=n_batch, pooled=pooled)
     results, _ = run(requests, sizes, engine)
     assert [result.index for result in results] == list(range(len(requests)))
     for asked, result in zip(requests, results, strict=True):
@@ -138,27 +139,20 @@ def test_calls_after_each_other_share_what_is_kept(
     n_hold: int,
     pooled: bool,
 ) -> None:
-    sizes = plan(4, 1000, n_hold, pooled=pooled)
-    cells = 1000 if pooled else 1000 * sizes.n_sequences
-    engine = FakeEngine(cells, sizes.n_sequences, pooled=pooled)
-    kept: Kept = {}
+    loop = make_loop(plan(4, 1000, n_hold, pooled=pooled))
     for requests in calls:
-        results, _ = run(requests, sizes, engine, kept=kept)
+        results, _ = run(requests, loop=loop)
         for asked, result in zip(requests, results, strict=True):
             if asked.tokens and POISON not in asked.tokens:
                 assert_right(result, asked)
 
 
 def test_a_prefix_is_kept_for_the_next_call() -> None:
-    sizes = plan(n_slots=4, n_hold=2, pooled=False)
-    engine = FakeEngine(4096 * 6, 6, pooled=False)
-    kept: Kept = {}
+    loop = make_loop(plan(n_slots=4, n_hold=2, pooled=False))
 
     def n_prefilled(first: int) -> int:
-        before = engine.numbers["n_prefill"]
         prompts = [request([first] * 100 + [500 + i]) for i in range(10)]
-        run(prompts, sizes, engine, kept=kept)
-        return engine.numbers["n_prefill"] - before
+        return run(prompts, loop=loop)[0].stats.n_prefill_tokens
 
     assert [n_prefilled(first) for first in (1, 1, 2, 1)] == [110, 10, 110, 10]
     # The third takes the place of the one that was not used for the longest time.
@@ -166,55 +160,49 @@ def test_a_prefix_is_kept_for_the_next_call() -> None:
 
 
 def test_a_pool_keeps_what_all_prompts_share() -> None:
-    kept: Kept = {}
-    engine = FakeEngine(4096, plan().n_sequences)
+    loop = make_loop(plan())
     prompts = [request([1] * 100 + [500 + i]) for i in range(10)]
     others = [request([2] * 100 + [500 + i]) for i in range(10)]
 
     def n_prefilled(requests: list[Request]) -> int:
-        before = engine.numbers["n_prefill"]
-        run(requests, plan(), engine, kept=kept)
-        return engine.numbers["n_prefill"] - before
+        return run(requests, loop=loop)[0].stats.n_prefill_tokens
 
     assert [n_prefilled(prompts) for _ in range(3)] == [110, 10, 10]
     # Another beginning finds the pool as if it were the first call.
     assert n_prefilled(others) == 110
-    assert [prefix.request.tokens[0] for prefix in kept.values()] == [2]
-    assert n_prefilled(prompts + others) == 220
-    assert not kept
+    assert [s.request.tokens[0] for s in loop._sizing.engine.slots.values()] == [2]
+    assert n_prefilled(prompts + others) == 120  # the last call's stays for this one
+    assert len(loop._sizing.engine.slots) == 1
 
 
 def test_what_a_pool_keeps_makes_room() -> None:
-    kept: Kept = {}
-    engine = FakeEngine(300, plan().n_sequences)
-    run(
-        [request([1] * 100 + [500 + i]) for i in range(4)],
-        plan(n_cells=300),
-        engine,
-        kept=kept,
-    )
-    assert len(kept) == 1
+    loop = make_loop(plan(n_cells=300))
+    _, engine = run([request([1] * 100 + [500 + i]) for i in range(4)], loop=loop)
+    assert len(engine.slots) == 1
     # The same prefix is used again, and given up for the answers.
     again = [request([1] * 100 + [500 + i], 180) for i in range(4)]
-    results, _ = run(again, plan(n_cells=300), engine, kept=kept)
+    results, _ = run(again, loop=loop)
     for asked, result in zip(again, results, strict=True):
         assert_right(result, asked)
 
 
 def test_nothing_is_kept_after_an_error() -> None:
+    class Failing(FakeEngine):
+        fails = False
+
+        def run(self, *args: object, **kwargs: object) -> RunOutcome:
+            if self.fails:
+                raise RuntimeError("asked too much")
+            return super().run(*args, **kwargs)
+
     prompts = [request([1] * 100 + [500 + i]) for i in range(10)]
-    kept: Kept = {}
     sizes = plan(pooled=False)
-    engine = FakeEngine(4096 * 12, sizes.n_sequences, pooled=False)
-    run(prompts, sizes, engine, kept=kept)
-    assert len(kept) == 1
-
-    def fails() -> bool:
-        raise RuntimeError("asked too much")
-
+    loop = make_loop(sizes, Failing(sizes.n_ctx, sizes.n_sequences, pooled=False))
+    _, engine = run(prompts, loop=loop)
+    assert len(engine.slots) == 1
+    engine.fails = True
     with pytest.raises(RuntimeError, match="asked too much"):
-        run(prompts, sizes, engine, kept=kept, is_cancelled=fails)
-    assert not kept
+        run(prompts, loop=loop)
     assert not engine.slots
 
 
@@ -250,9 +238,7 @@ def test_a_short_prefix_is_not_worth_a_fork_of_many_cells() -> None:
     for longest, n_reused in [(100, 80), (1322, 80), (1323, 0)]:
         requests = [request(tokens, longest) for tokens in prompts[:1]]
         requests += [request(tokens, 5) for tokens in prompts[1:]]
-        results, _ = run(
-            requests, plan(pooled=False), FakeEngine(4096 * 12, 12, pooled=False)
-        )
+        results, _ = run(requests, plan(pooled=False))
         assert results.stats.n_reused_tokens == n_reused
 
 
@@ -365,9 +351,16 @@ def test_what_is_known_before_the_start_keeps_the_rest_from_starting(
 
 
 def test_cancelling_keeps_what_is_finished() -> None:
-    polls = cycle([False] * 60 + [True])
+    class Cancelling(FakeEngine):
+        def run(self, *args: object, **kwargs: object) -> RunOutcome:
+            if self.numbers["n_batches"] > 60:
+                call.cancel()
+            return super().run(*args, **kwargs)
+
     requests = [request([i], 1 if i < 4 else 200) for i in range(8)]
-    results, _ = run(requests, plan(n_slots=8), is_cancelled=lambda: next(polls))
+    call = Call(requests, seed=1, n_ctx_train=1000)
+    sizes = plan(n_slots=8)
+    results = call.run(make_loop(sizes, Cancelling(sizes.n_ctx, sizes.n_sequences)))
     assert all(result.is_finished for result in results[:4])
     cancelled = [r for r in results if r.finish_reason == "cancelled"]
     assert cancelled
@@ -380,17 +373,19 @@ def test_cancelling_keeps_what_is_finished() -> None:
     assert [result.partial for result in results[:4]] == [None] * 4
 
 
-def test_an_abort_that_was_meant_for_an_earlier_call_does_no_harm() -> None:
+def test_what_is_cancelled_before_it_runs_needs_no_engine() -> None:
+    call = Call([request([1, 2])], seed=1, n_ctx_train=1000)
+    call.cancel()
     engine = FakeEngine(100, 20)
-    engine.abort(on=True)
-    results, _ = run([request([1, 2])], plan(), engine)
-    assert results[0].is_finished
+    results = call.run(make_loop(plan(), engine))
+    assert results.finish_reasons == ["cancelled"]
+    assert engine.n_submitted == 0
 
 
 def test_progress_ends_complete() -> None:
     requests = [request([1]), request([1]), request([POISON]), request([])]
     call = Call(requests, seed=1, n_ctx_train=1000)
-    call.run(lambda _needs, *_n: (FakeEngine(100, 20), plan(), {}), lambda: False)
+    call.run(make_loop())
     progress = call.progress
     assert (progress.n_done, progress.n_failed, progress.n_total) == (4, 2, 4)
     assert (progress.n_prompt_tokens, progress.n_prompt_tokens_total) == (3, 3)
@@ -398,18 +393,18 @@ def test_progress_ends_complete() -> None:
 
 
 def test_progress_counts_prompt_tokens_that_are_read_or_need_not_be() -> None:
+    class Watched(FakeEngine):
+        def run(self, *args: object, **kwargs: object) -> RunOutcome:
+            seen.append(call.progress)
+            return super().run(*args, **kwargs)
+
     shared = list(range(40))
     requests = [request([*shared, 50 + i], 20) for i in range(30)]
     requests += [requests[0]] * 3
     call = Call(requests, seed=1, n_ctx_train=1000)
     total = sum(len(each.tokens) for each in requests)
     seen = [call.progress]
-
-    def look() -> bool:
-        seen.append(call.progress)
-        return False
-
-    call.run(lambda _needs, *_n: (FakeEngine(400, 20), plan(n_slots=4), {}), look)
+    call.run(make_loop(plan(n_slots=4, n_cells=400), Watched(400, 20)))
     seen.append(call.progress)
     counts = [progress.n_prompt_tokens for progress in seen]
     assert counts[0] == 0
@@ -422,20 +417,11 @@ def test_progress_counts_prompt_tokens_that_are_read_or_need_not_be() -> None:
 
 
 def test_no_prompts_need_no_engine() -> None:
-    results = Call([], seed=7, n_ctx_train=1000).run(pytest.fail, lambda: False)
+    results = Call([], seed=7, n_ctx_train=1000).run(make_loop())
     assert list(results) == results.texts == []
     assert results.stats.n_prompts == 0
     assert results.stats.seed == 7
     assert repr(results) == "<Results: 0 of 0 prompts answered, 0 failed>"
-
-
-def test_watching_sees_texts_grow() -> None:
-    seen: list[str] = []
-    asked = request([3, 1], 20)
-    results, _ = run([asked], watch=lambda _i, output: seen.append(output.text))
-    assert seen[-1] == results[0].text
-    assert all(b.startswith(a) for a, b in pairwise(seen))
-    assert len(set(seen)) == results[0].n_generated_tokens
 
 
 def test_what_the_engine_itself_fails_with_fails_what_has_not_ended() -> None:
@@ -447,8 +433,7 @@ def test_what_the_engine_itself_fails_with_fails_what_has_not_ended() -> None:
 
     requests = [request([i + 1], 1 if i < 4 else 50) for i in range(12)]
     sizes = plan()
-    kept: Kept = {}
-    out, engine = run(requests, sizes, Failing(4096, sizes.n_sequences), kept=kept)
+    out, engine = run(requests, sizes, Failing(4096, sizes.n_sequences))
     assert [result.index for result in out] == list(range(12))
     failed = [r for r in out if r.error == "the engine failed: out of memory"]
     finished = [r for r in out if r.error is None]
@@ -461,10 +446,12 @@ def test_what_the_engine_itself_fails_with_fails_what_has_not_ended() -> None:
 
 def test_a_request_that_the_engine_cannot_take_fails_alone() -> None:
     class Failing(FakeEngine):
-        def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
-            if id_ == 1:
+        def submit(
+            self, id_: int, request: Request, *args: object, **kwargs: object
+        ) -> None:
+            if request.tokens[0] == 2:
                 raise NativeError("out of memory", 9)
-            super().submit(id_, request, fork_from)
+            super().submit(id_, request, *args, **kwargs)
 
     requests = [request([i + 1]) for i in range(5)]
     out, _ = run(requests, engine=Failing(4096, plan().n_sequences))

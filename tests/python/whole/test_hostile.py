@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.api.requests import make_requests
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.native import vocabulary
+from llamaherd.run.requests import make_requests
 
 if TYPE_CHECKING:
     from array import array

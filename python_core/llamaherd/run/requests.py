@@ -7,16 +7,18 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llamaherd.api.settings import params_of_prompts
 from llamaherd.core import checks
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.request import Request
 from llamaherd.core.sampling import SamplingParams
+from llamaherd.model.chat import chat_prompts
 from llamaherd.model.tokens import PARSE_SPECIAL, prompt_tokens
 from llamaherd.native import shim
 from llamaherd.native.engine import check_sampling
+from llamaherd.run.settings import params_of_call, params_of_prompts
 
 if TYPE_CHECKING:
+    from llamaherd.core.sampling import SamplingSettings
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
 
@@ -29,19 +31,25 @@ def make_requests(
     model: Model,
     prompts: object,
     params: SamplingParams | Sequence[SamplingParams] | None,
+    settings: SamplingSettings,
     *,
-    of_call: SamplingParams,
     parse_special: ParseSpecial,
+    chat: bool = False,
+    system: str | None = None,
+    priority: int = 0,
 ) -> tuple[list[Request], int]:
     """Checks the arguments of a call and tokenizes its prompts.
 
     Args:
         model: Whose vocabulary to use.
-        prompts: Texts or token ids.
+        prompts: Texts or token ids; with `chat` see `chat_prompts`.
         params: Settings of sampling, for all or for each prompt; None: those of the call.
-        of_call: Settings of the call. Beside `params` only its `max_tokens`, `stop` and
+        settings: Settings of the call. Beside `params` only `max_tokens`, `stop` and
             `seed` may be set, which count where `params` has none.
         parse_special: See `tokens.prompt_tokens`.
+        chat: Whether the model's chat template makes the prompts.
+        system: With `chat`: text of a system message that comes before each prompt.
+        priority: Of the requests.
 
     Returns:
         One request per prompt, and the base of their seeds.
@@ -49,8 +57,19 @@ def make_requests(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or cannot be used with this model.
+        ChatTemplateError: The model has no chat template, or it refuses the messages.
     """
+    of_call = params_of_call(settings)
     checks.choice("parse_special", parse_special, PARSE_SPECIAL)
+    if checks.flag("chat", chat):
+        prompts = chat_prompts(model, prompts, system)
+        # That template need not begin with a special token, but means those that it has.
+        parse_special = True if parse_special == "auto" else parse_special
+    elif system is not None:
+        raise ValueError(
+            f"system needs chat=True; without it there is no place for "
+            f"{checks.shown(system)}"
+        )
     params = params_of_prompts(of_call, params)
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
@@ -76,6 +95,7 @@ def make_requests(
                 stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
                 seed=shim.derive_seed(own_base, i),
                 text=prompt if isinstance(prompt, str) else None,
+                priority=priority,
             )
         )
     return requests, base

@@ -1,0 +1,301 @@
+"""The loop of a context: requests come and go, the engine runs as long as there are any.
+
+One thread owns the engine. It takes in what came, lets the scheduler admit, runs a slice
+of steps in C++ and hands out what is new. All callers' requests are in the same batches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Event, RLock, get_ident
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ContextClosedError, ContextError, NativeError
+from llamaherd.core.stats import Load
+from llamaherd.native import shim
+from llamaherd.run.fit import fit
+from llamaherd.run.threads import start_thread
+
+if TYPE_CHECKING:
+    from llamaherd.memory.plan import Plan
+    from llamaherd.run.group import Group
+    from llamaherd.run.runner import Runner
+    from llamaherd.run.sizing import Sizing
+    from llamaherd.run.threads import Worker
+
+_SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
+
+
+class Loop:
+    """Runs groups of requests of any number of threads in a thread of its own.
+
+    The thread lives as long as there is work; the engine until `close`.
+
+    Args:
+        sizing: Plans and makes engines.
+    """
+
+    def __init__(self, sizing: Sizing) -> None:
+        self._sizing = sizing
+        self._runner: Runner | None = None  # before the first group
+        # Of what follows. Reentrant: garbage collection calls destructors anywhere.
+        self._lock = RLock()
+        self._arrived: deque[Group] = deque()
+        self._changed: deque[Group] = deque()  # cancelled, stopping, or to be watched
+        self._worker: Worker | None = None
+        self._has_left = Event()  # the thread
+        self._has_left.set()
+        self._thread = 0
+        self._is_closed = False
+        self._is_ending = False  # the interpreter's end
+        self._is_aborted = False  # and the flag has yet to be taken back
+
+    # ---- from any thread ----
+
+    @property
+    def plan(self) -> Plan | None:
+        """The sizes of the KV cache that there is now."""
+        runner = self._runner
+        return None if runner is None else runner.plan
+
+    @property
+    def load(self) -> Load:
+        """What runs and what waits at this moment."""
+        runner = self._runner
+        n_open = sum(len(group.open) for group in [*self._groups, *self._arrived])
+        n_running = 0 if runner is None else runner.n_running
+        return Load(
+            n_running=n_running,
+            n_waiting=max(0, n_open - n_running),
+            n_slots=0 if runner is None else runner.plan.n_seq_max,
+            n_prefixes=0 if runner is None else runner.n_prefixes,
+            n_ctx=0 if runner is None else runner.plan.n_ctx,
+        )
+
+    @property
+    def _groups(self) -> list[Group]:
+        """What has been taken in and has not ended."""
+        runner = self._runner
+        return [] if runner is None else list(runner.groups.values())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more can be handed in."""
+        return self._is_closed
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its thread has ended without a word, for want of memory."""
+        worker = self._worker
+        return worker is not None and worker.is_over
+
+    def hand_in(self, group: Group) -> None:
+        """Has the requests of a group run. Its listener is told what becomes of them.
+
+        Raises:
+            ContextClosedError: It is closed.
+            ForkError: This process was forked.
+            RuntimeError: The interpreter is ending, or no thread can be started.
+        """
+        shim.check_process()  # in a forked child the lock may be held for ever
+        with self._lock:
+            if self._is_closed:
+                raise ContextClosedError("the context is closed")
+            self._arrived.append(group)
+            try:
+                self._rouse()
+            except BaseException:
+                self._arrived.remove(group)
+                raise
+
+    def give_up(self, group: Group) -> None:
+        """Ends a group within a step; what others run goes on."""
+        group.is_cancelled = True
+        self._change(group)
+
+    def stop(self, group: Group) -> None:
+        """Lets what runs of a group finish, and starts nothing new of it."""
+        group.is_stopping = True
+        self._change(group)
+
+    def watch(self, group: Group) -> None:
+        """From now on the listener is told of what is new of a group's answer."""
+        group.is_watched = True
+        self._change(group)
+
+    def wait_for(self, is_done: Event, timeout_s: float | None = None) -> bool:
+        """Waits for something that a listener sets. Returns whether it is set.
+
+        Raises:
+            MemoryError: The thread has ended without a word.
+            ForkError: This process was forked; the loop runs in its parent.
+        """
+        left_s = timeout_s
+        while not is_done.wait(_SLICE_S if left_s is None else min(_SLICE_S, left_s)):
+            shim.check_process()
+            if self.is_dead and not is_done.is_set():
+                raise MemoryError("the context's thread ended for want of memory")
+            if left_s is not None:
+                left_s -= _SLICE_S
+                if left_s <= 0:
+                    return is_done.is_set()
+        return True
+
+    def close(self) -> None:
+        """Ends all groups, which get a ContextClosedError, and frees the engine."""
+        shim.check_process()
+        with self._lock:
+            self._is_closed = True
+            if self._worker is None or self._worker.is_over:
+                self._free()
+                return
+            self._abort()
+            self._rouse()
+        self.wait()
+
+    def cancel(self) -> None:
+        """Ends all groups: the interpreter is about to."""
+        with self._lock:
+            self._is_ending = True
+            self._abort()
+            if self._worker is not None:
+                self._rouse()
+
+    def wait(self) -> bool:
+        """Waits until the thread has ended; not if this is it."""
+        if get_ident() == self._thread:
+            return False
+        while not self._has_left.wait(_SLICE_S) and not self.is_dead:
+            shim.check_process()
+        return True
+
+    def _change(self, group: Group) -> None:
+        if group.is_over:
+            return
+        with self._lock:
+            self._changed.append(group)
+            if self._worker is None:
+                return  # nothing is left that could change
+            running = [g for g in self._groups if g.n_running]
+            if all(g.is_cancelled for g in running):
+                self._abort()  # a step may be long, and is of no use to anybody
+            self._rouse()
+
+    def _abort(self) -> None:
+        if self._runner is not None:
+            self._is_aborted = True
+            self._runner.engine.abort(on=True)
+
+    def _free(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.engine.close()
+
+    def _rouse(self) -> None:
+        """Has the thread look at what has changed, within a step."""
+        if self._worker is None or self._worker.is_over:
+            self._has_left.clear()
+            self._worker = start_thread(self, self._run)
+            return
+        if self._runner is not None:
+            self._runner.engine.wake()
+
+    # ---- the thread ----
+
+    def _run(self) -> None:
+        self._thread = get_ident()
+        if self._groups:
+            self._fail_all("", MemoryError("the context's thread ended early"))
+        while self._has_turned():
+            pass
+
+    def _has_turned(self) -> bool:
+        """One turn. Returns whether another one may follow; nothing is raised."""
+        try:
+            runner = self._take_in()
+            if runner is None:
+                return not self._may_leave()
+            runner.run_slice()
+        except NativeError as error:
+            self._fail_all(f"the engine failed: {error}")
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._fail_all("", error)
+        return True
+
+    def _fail_all(self, reason: str, error: BaseException | None = None) -> None:
+        try:
+            if self._runner is not None:
+                self._runner.fail_all(reason, error)
+        except NativeError:
+            self._free()
+
+    def _take_in(self) -> Runner | None:
+        """Looks at what came and what has changed. Returns the runner if it has work."""
+        with self._lock:
+            arrived, changed = list(self._arrived), list(self._changed)
+            self._arrived.clear()
+            self._changed.clear()
+            if self._is_aborted and not self._is_closed and self._runner is not None:
+                self._is_aborted = False
+                self._runner.engine.abort(on=False)
+        if self._is_closed or self._is_ending:
+            self._end_all(arrived)
+        elif arrived:
+            self._take_groups(arrived)
+        runner = self._runner
+        if runner is None:
+            return None
+        for group in changed:
+            if group.is_cancelled:
+                runner.drop(group)
+            elif group.is_stopping:
+                runner.stop(group)
+            elif group.is_watched:
+                runner.watch(group)
+        return runner if runner.groups else None
+
+    def _take_groups(self, arrived: list[Group]) -> None:
+        try:
+            self._runner = runner = fit(self._sizing, self._runner, arrived)
+            for group in arrived:
+                runner.add(group)
+        except (ContextError, MemoryError) as error:
+            if len(arrived) == 1:
+                _refuse(arrived, error)
+            else:  # one of them may be to blame
+                for group in arrived:
+                    self._take_groups([group])
+        except BaseException as error:
+            _refuse(arrived, error)
+            raise
+
+    def _end_all(self, arrived: list[Group]) -> None:
+        error = None
+        if self._is_closed:
+            error = ContextClosedError("the context was closed while it generated")
+        if self._runner is not None:
+            for group in self._groups:
+                self._runner.drop(group, error)
+        _refuse(arrived, error or ContextClosedError("the program is ending"))
+        if self._is_closed:
+            self._free()
+
+    def _may_leave(self) -> bool:
+        """Whether the thread may end: nothing has come meanwhile."""
+        if self._runner is not None:
+            self._runner.rest()
+        with self._lock:
+            if self._arrived or (self._is_closed and self._runner is not None):
+                return False
+            self._worker = None
+            self._thread = 0
+            self._has_left.set()
+            return True
+
+
+def _refuse(groups: list[Group], error: BaseException) -> None:
+    """Tells groups that have not been taken in of their end."""
+    for group in groups:
+        if group.number < 0:
+            group.is_over = True
+            group.listener.on_end(error)
