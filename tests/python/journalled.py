@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from fake_engine import FakeEngine, text_of
+from fake_engine import FakeEngine, make_loop, text_of
 from llamaherd import SamplingParams, journal_read
 from llamaherd.core.request import Request
 from llamaherd.journal.journal import Journal
@@ -13,15 +13,14 @@ from llamaherd.journal.recording import RecordedCall
 from llamaherd.memory.plan import Plan
 from llamaherd.model.file import ModelFile
 from llamaherd.run.call import Call
-from llamaherd.run.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from llamaherd.core.outcome import RunOutcome
     from llamaherd.core.results import Results
     from llamaherd.journal.entry import JournalEntry
-    from llamaherd.schedule.client import Kept
 
 NUMERICS = {"type_k": "f16"}
 SIZES = Plan(
@@ -39,12 +38,28 @@ class FakeContext:
     """Where a Job runs."""
 
     def __init__(self, engine: FakeEngine | None = None) -> None:
-        self.turns = Turns()
-        self.closed = False
-        self._engine = engine or FakeEngine(4096, 12)
+        self.engine = engine or FakeEngine(4096, 12)
+        self.loop = make_loop(SIZES, self.engine)
 
-    def prepare(self, _needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
-        return self._engine, SIZES, {}
+    @property
+    def closed(self) -> bool:
+        return self.loop.is_closed
+
+
+class PolledCall(Call):
+    """Ends when a function that is asked again and again says so."""
+
+    def __init__(
+        self, *args: object, polled: Callable[[], bool], **options: object
+    ) -> None:
+        super().__init__(*args, **options)
+        self._polled = polled
+
+    @property
+    def is_cancelled(self) -> bool:
+        if self._polled():
+            self.cancel()
+        return super().is_cancelled
 
 
 def request(tokens: Iterable[int], max_tokens: int = 5, **options: object) -> Request:
@@ -60,9 +75,14 @@ def request(tokens: Iterable[int], max_tokens: int = 5, **options: object) -> Re
 
 
 def recorded(
-    folder: Path, requests: Sequence[Request], **options: object
+    folder: Path,
+    requests: Sequence[Request],
+    is_cancelled: Callable[[], bool] = lambda: False,
+    **options: object,
 ) -> RecordedCall:
-    call = Call(requests, seed=1, n_ctx_train=100_000, **options)
+    call = PolledCall(
+        requests, seed=1, n_ctx_train=100_000, polled=is_cancelled, **options
+    )
     return RecordedCall(
         call,
         Journal(folder / "run.sqlite"),
@@ -81,8 +101,16 @@ def run(
     **options: object,
 ) -> tuple[Results, FakeEngine]:
     engine = engine or FakeEngine(4096, 12)
-    call = recorded(folder, requests, **options)
-    results = call.run(lambda _needs, *_n: (engine, SIZES, {}), is_cancelled)
+    call = recorded(folder, requests, is_cancelled, **options)
+    run_once = engine.run
+
+    def run_and_ask(*args: object, **kwargs: object) -> RunOutcome:
+        call._call.is_cancelled  # noqa: B018 - asking cancels
+        return run_once(*args, **kwargs)
+
+    engine.run = run_and_ask
+    results = call.run(make_loop(SIZES, engine))
+    engine.run = run_once
     assert call.problem == ""
     return results, engine
 

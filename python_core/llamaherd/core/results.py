@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Result:
     n_prompt_tokens: int
     n_reused_tokens: int
     seed: int
-    stats: RequestStats | None = None
+    stats: RequestStats | None = field(default=None, compare=False, repr=False)
 
     @property
     def n_generated_tokens(self) -> int:

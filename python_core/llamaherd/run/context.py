@@ -29,6 +29,7 @@ from llamaherd.model.of_llama import told_of
 from llamaherd.native import shim
 from llamaherd.native.engine import EngineParams
 from llamaherd.run.handle import Handle
+from llamaherd.run.interrupts import Interrupts
 from llamaherd.run.loop import Loop
 from llamaherd.run.requests import make_requests
 from llamaherd.run.settings import shows_settings
@@ -308,7 +309,15 @@ class Context:
             whose = "the model was trained for"
             problem = too_long(request, self.model.n_ctx_train, whose)
             request = replace(request, problem=problem)
-        return Handle(self._loop, request, self, stream=checks.flag("stream", stream))
+        is_stream = checks.flag("stream", stream)
+        with Interrupts() as interrupts:
+            handle = Handle(self._loop, request, self, stream=is_stream)
+        try:
+            interrupts.deliver()
+        except BaseException:
+            handle.cancel()
+            raise
+        return handle
 
     def close(self) -> None:
         """Frees the KV cache. What runs ends with `ContextClosedError`."""

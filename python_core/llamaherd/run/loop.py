@@ -161,13 +161,14 @@ class Loop:
             if self._worker is not None:
                 self._rouse()
 
-    def wait(self) -> bool:
-        """Waits until the thread has ended; not if this is it."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until there is no work, and no thread; not if this is it."""
         if get_ident() == self._thread:
             return False
-        while not self._has_left.wait(_SLICE_S) and not self.is_dead:
-            shim.check_process()
-        return True
+        try:
+            return self.wait_for(self._has_left, timeout_s)
+        except MemoryError:  # the thread has ended, too
+            return True
 
     def _change(self, group: Group) -> None:
         if group.is_over:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_engine import N_VOCAB, FakeEngine, answer, text_of
+from fake_engine import N_VOCAB, FakeEngine, answer, make_loop, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
@@ -27,13 +27,10 @@ from llamaherd.run.call import Call
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llamaherd.core.request import Request
     from llamaherd.core.results import Result
     from llamaherd.journal.entry import JournalEntry
     from llamaherd.memory.plan import Plan
-    from llamaherd.schedule.client import Kept
 
 POISON = N_VOCAB + 7
 
@@ -45,9 +42,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def told(result: Result) -> dict[str, object]:
-    """All of a result but how much of its prompt was computed."""
+    """All of a result but what it took."""
     fields = dataclasses.asdict(result)
-    del fields["n_reused_tokens"]
+    del fields["n_reused_tokens"], fields["stats"]
     return fields
 
 
@@ -76,7 +73,7 @@ def test_a_broken_run_that_goes_on_equals_an_unbroken_one(
     requests: list[Request], stops: list[int]
 ) -> None:
     call = Call(requests, seed=1, n_ctx_train=100_000)
-    whole = call.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    whole = call.run(make_loop(SIZES))
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model.gguf").write_bytes(b"GGUF")
@@ -120,7 +117,7 @@ def test_progress_counts_what_was_stored(folder: Path) -> None:
     requests = [request([1]), request([1]), request([2])]
     run(folder, requests)
     call = recorded(folder, requests)
-    call.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    call.run(make_loop(SIZES))
     assert (call.progress.n_done, call.progress.n_failed) == (3, 0)
 
 
@@ -150,10 +147,12 @@ def test_drawn_answers_belong_to_their_seeds(folder: Path) -> None:
 
 def test_failures_are_tried_again_and_replaced(folder: Path) -> None:
     class Broken(FakeEngine):
-        def submit(self, id_: int, asked: Request, fork_from: int | None) -> None:
+        def submit(
+            self, id_: int, asked: Request, *args: object, **kwargs: object
+        ) -> None:
             if asked.tokens[0] == 2:
                 raise ValueError("not today")
-            super().submit(id_, asked, fork_from)
+            super().submit(id_, asked, *args, **kwargs)
 
     requests = [request([1]), request([2]), request([])]
     run(folder, requests, Broken(4096, 12))
@@ -183,11 +182,13 @@ def test_what_was_finished_before_an_error_is_stored(folder: Path) -> None:
 
 
 def test_a_call_that_cannot_run_leaves_a_journal_that_works(folder: Path) -> None:
-    def prepare(_needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
+    def make(_plan: Plan) -> FakeEngine:
         raise MemoryError("too much")
 
+    loop = make_loop(SIZES)
+    loop._sizing.make = make
     with pytest.raises(MemoryError):
-        recorded(folder, [request([1])]).run(prepare, lambda: False)
+        recorded(folder, [request([1])]).run(loop)
     assert entries(folder) == []
     results, _ = run(folder, [request([1])])
     assert results[0].is_finished
@@ -349,7 +350,7 @@ def test_a_model_that_is_exchanged_while_it_is_hashed_is_refused(
         lambda path, _is_cancelled: bytes(path.write_bytes(b"other") * 6),
     )
     with pytest.raises(JournalError, match=r"'model.gguf' has changed since it was"):
-        call.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+        call.run(make_loop(SIZES))
     assert entries(folder) == []
 
 
@@ -374,7 +375,7 @@ def test_a_name_that_is_not_utf8_can_be_stored(folder: Path) -> None:
     journal = Journal(folder / "run.sqlite")
     call = Call([request([1])], seed=1, n_ctx_train=100)
     kept = RecordedCall(call, journal, ModelFile(path), NUMERICS, text_of)
-    kept.run(lambda _needs, *_n: (FakeEngine(4096, 12), SIZES, {}), lambda: False)
+    kept.run(make_loop(SIZES))
     assert (kept.problem, entries(folder)[0].model) == ("", "mod?le.gguf")
 
 

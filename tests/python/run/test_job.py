@@ -7,40 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_engine import FakeEngine
-from journalled import SIZES
+from journalled import FakeContext
 from llamaherd import ContextClosedError, Interrupted, Progress
 from llamaherd.api.generate import _run
 from llamaherd.api.progress import reporter
 from llamaherd.core.request import Request
 from llamaherd.run.call import Call
 from llamaherd.run.job import Job
-from llamaherd.run.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.memory.plan import Plan
-    from llamaherd.schedule.client import Kept
 
 
 class SlowEngine(FakeEngine):
     def run(self, *args: object, **options: object) -> RunOutcome:
         time.sleep(0.005)
         return super().run(*args, **options)
-
-
-class FakeContext:
-    def __init__(self) -> None:
-        self.turns = Turns()
-        self.closed = False
-        self.engine = SlowEngine(4096, 12)
-        self.failure: Exception | None = None
-
-    def prepare(self, _needs: Sequence[int], *_n: int) -> tuple[FakeEngine, Plan, Kept]:
-        if self.failure is not None:
-            raise self.failure
-        return self.engine, SIZES, {}
 
 
 def call(n_prompts: int = 3, max_tokens: int = 5) -> Call:
@@ -52,7 +35,7 @@ def call(n_prompts: int = 3, max_tokens: int = 5) -> Call:
 
 
 def test_a_job_runs_to_its_results() -> None:
-    job = Job(FakeContext(), call())
+    job = Job(FakeContext(SlowEngine(4096, 12)), call())
     assert job.wait(10)
     assert all(result.is_finished for result in job.results())
     assert job.progress.n_done == 3
@@ -60,7 +43,7 @@ def test_a_job_runs_to_its_results() -> None:
 
 
 def test_waiting_has_an_end() -> None:
-    job = Job(FakeContext(), call(200, 200))
+    job = Job(FakeContext(SlowEngine(4096, 12)), call(200, 200))
     start = time.monotonic()
     assert not job.wait(0.1)
     assert time.monotonic() - start < 1
@@ -70,7 +53,7 @@ def test_waiting_has_an_end() -> None:
 
 
 def test_cancelling_keeps_the_finished() -> None:
-    job = Job(FakeContext(), call(400, 10))
+    job = Job(FakeContext(SlowEngine(4096, 12)), call(400, 10))
     while job.progress.n_done < 20:
         job.wait(0.01)
     job.cancel()
@@ -80,7 +63,7 @@ def test_cancelling_keeps_the_finished() -> None:
 
 
 def test_a_job_may_be_cancelled_before_its_turn() -> None:
-    context = FakeContext()
+    context = FakeContext(SlowEngine(4096, 12))
     first = Job(context, call(20, 50))
     second = Job(context, call())
     second.cancel()
@@ -89,62 +72,27 @@ def test_a_job_may_be_cancelled_before_its_turn() -> None:
 
 
 def test_an_error_is_raised_where_the_results_are_asked_for() -> None:
-    context = FakeContext()
-    context.failure = MemoryError("too much")
+    context = FakeContext(SlowEngine(4096, 12))
+
+    def make(_plan: Plan) -> FakeEngine:
+        raise MemoryError("too much")
+
+    make_well, context.loop._sizing.make = context.loop._sizing.make, make
     job = Job(context, call())
     with pytest.raises(MemoryError, match="too much"):
         job.results()
-    context.failure = None
+    context.loop._sizing.make = make_well
     assert all(result.is_finished for result in Job(context, call()).results())
 
 
 def test_closing_the_context_ends_the_job() -> None:
-    context = FakeContext()
+    context = FakeContext(SlowEngine(4096, 12))
     job = Job(context, call(400, 200))
     assert not job.wait(0.05)
-    context.closed = True
-    context.engine.abort(on=True)
+    context.loop.close()
+    assert context.engine.closed
     with pytest.raises(ContextClosedError, match="while it generated"):
         job.results()
-
-
-def test_turns_are_taken_in_the_order_of_asking() -> None:
-    turns = Turns()
-    order: list[int] = []
-
-    def take(number: int) -> None:
-        with turns:
-            order.append(number)
-            time.sleep(0.002)
-
-    threads = []
-    with turns:
-        for number in range(8):
-            thread = threading.Thread(target=take, args=(number,))
-            thread.start()
-            threads.append(thread)
-            while len(turns._queue) < number + 2:
-                time.sleep(0.001)
-    for thread in threads:
-        thread.join()
-    assert order == list(range(8))
-
-
-def test_a_wait_for_a_turn_that_fails_leaves_the_queue(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    turns = Turns()
-
-    def interrupted(_timeout: float) -> None:
-        raise KeyboardInterrupt
-
-    with turns:
-        monkeypatch.setattr(turns._changed, "wait", interrupted)
-        with pytest.raises(KeyboardInterrupt), turns:
-            pass
-        monkeypatch.undo()
-    with turns:
-        pass
 
 
 def test_progress_is_reported_on_the_calling_thread() -> None:
@@ -155,7 +103,7 @@ def test_progress_is_reported_on_the_calling_thread() -> None:
         seen.append(progress)
         threads.add(threading.current_thread())
 
-    context = FakeContext()
+    context = FakeContext(SlowEngine(4096, 12))
     results = _run(lambda: (context, call(60, 20), None), report, range(60))
     assert len(results) == 60
     assert len(seen) > 1
@@ -169,23 +117,25 @@ def test_an_interrupt_keeps_the_finished() -> None:
         if progress.n_done > 10:
             raise KeyboardInterrupt
 
-    context = FakeContext()
+    context = FakeContext(SlowEngine(4096, 12))
     with pytest.raises(KeyboardInterrupt) as caught:
         _run(lambda: (context, call(2000, 20), None), report, range(2000))
     assert isinstance(caught.value, Interrupted)
     finished = [result for result in caught.value.results if result.is_finished]
     assert 10 < len(finished) < 2000
+    context.loop.wait()
     assert not context.engine.slots
 
 
 def test_a_failing_progress_function_ends_the_call() -> None:
-    context = FakeContext()
+    context = FakeContext(SlowEngine(4096, 12))
 
     def report(_: Progress) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         _run(lambda: (context, call(2000, 20), None), report, range(2000))
+    context.loop.wait()
     assert not context.engine.slots
 
 
@@ -217,7 +167,7 @@ def test_statistics_are_printed_on_demand(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NEWRLLAMA_DEBUG", "1")
-    Job(FakeContext(), call()).results()
+    Job(FakeContext(SlowEngine(4096, 12)), call()).results()
     line = capfd.readouterr().err
     assert line.startswith("llamaherd: 3 prompts (0 failed)")
     assert line.count("\n") == 1

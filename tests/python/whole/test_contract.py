@@ -413,13 +413,13 @@ def test_texts_that_repeat_themselves_are_guessed(smollm2: lh.Model) -> None:
     with lh.Context(smollm2) as context:
         both = lh.generate_parallel(context, rows, params=params)
         alone = [lh.generate_parallel(context, [row], params=params) for row in rows]
-    assert both.stats.n_guessed_tokens > 0
+    assert both.stats.n_draft_tokens > 0
     assert both.stats.n_batches < 60
     assert [result.n_generated_tokens for result in both] == [60, 60]
-    assert [each.stats.n_guessed_tokens for each in alone] == [0, 0]
+    assert [each.stats.n_draft_tokens for each in alone] == [0, 0]
     with lh.Context(smollm2, deterministic=True) as context:
         same = lh.generate_parallel(context, rows, params=params)
-    assert same.stats.n_guessed_tokens == 0
+    assert same.stats.n_draft_tokens == 0
 
 
 def test_statistics_add_up(context: lh.Context, prompts: list[str]) -> None:
