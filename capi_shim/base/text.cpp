@@ -20,7 +20,8 @@ bool TextBuffer::append(std::string_view piece) {
     cut = std::min(cut, text_.find(stop, from));
   }
   if (cut == std::string::npos) return false;
-  text_.resize(cut);
+  // The stop text may begin in the middle of a character if it is no valid UTF-8 itself.
+  text_.resize(utf8_complete_prefix(text_.data(), cut));
   pending_.clear();
   finished_ = true;
   return true;

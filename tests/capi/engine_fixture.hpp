@@ -16,7 +16,11 @@ struct Fixture {
         engine(*model, toy::engine_params(n_ctx, n_seq_max, unified)) {}
   ~Fixture() { CHECK(fake::counts().n_violations == 0); }
 
-  std::string text(int64_t id) { return engine.get(id).text; }
+  // What will not change any more, with NULs, which the toy generates.
+  std::string text(int64_t id) {
+    const lh_client_info info = engine.get(id);
+    return {info.text, static_cast<size_t>(info.n_text)};
+  }
 
   std::unique_ptr<lh_model> model;
   lh_engine engine;

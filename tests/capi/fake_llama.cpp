@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -58,6 +59,10 @@ void violation(bool is_one) { counts().n_violations += is_one ? 1 : 0; }
 int32_t n_ctx_seq(const Context& ctx) {
   const auto n = static_cast<int32_t>(ctx.params.n_ctx);
   return ctx.params.kv_unified ? n : n / static_cast<int32_t>(ctx.params.n_seq_max);
+}
+
+int32_t n_streams(const Context& ctx) {
+  return ctx.params.kv_unified ? 1 : static_cast<int32_t>(ctx.params.n_seq_max);
 }
 
 std::vector<int32_t> tokens_of(const Context& ctx, int32_t seq_id) {
@@ -325,8 +330,16 @@ bool llama_model_is_recurrent(const llama_model*) { return fake::settings().recu
 bool llama_model_is_hybrid(const llama_model*) { return false; }
 int32_t llama_model_n_swa(const llama_model*) { return fake::settings().n_swa; }
 int32_t llama_model_n_ctx_train(const llama_model*) { return 4096; }
-int32_t llama_model_meta_val_str(const llama_model*, const char*, char*, size_t) {
-  return -1;
+int32_t llama_model_meta_val_str(const llama_model*, const char* key, char* text,
+                                 size_t size) {
+  const int32_t n = fake::settings().n_ctx_orig;
+  if (std::strcmp(key, "general.architecture") == 0) {
+    return std::snprintf(text, size, "toy");
+  }
+  if (n == 0 || std::strcmp(key, "toy.rope.scaling.original_context_length") != 0) {
+    return -1;
+  }
+  return std::snprintf(text, size, "%d", n);
 }
 int32_t llama_model_n_embd(const llama_model*) { return 4; }
 enum llama_vocab_type llama_vocab_type(const llama_vocab*) {
@@ -386,6 +399,10 @@ int32_t llama_token_to_piece(const llama_vocab*, llama_token t, char* buffer,
 // ---- context --------------------------------------------------------------------------
 
 llama_context* llama_init_from_model(llama_model*, llama_context_params params) {
+  if (fake::settings().n_bad_contexts > 0) {
+    --fake::settings().n_bad_contexts;
+    return nullptr;
+  }
   auto ctx = std::make_unique<Context>();
   ctx->params = params;
   fake::the_context = ctx.release();
@@ -481,27 +498,33 @@ llama_pos llama_memory_seq_pos_max(llama_memory_t memory, llama_seq_id seq_id) {
   return static_cast<llama_pos>(fake::tokens_of(of(memory), seq_id).size()) - 1;
 }
 
+// As libllama's: the number of streams, then what the cells hold. Into a cache with
+// another number of streams it cannot be read.
 size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
-  return fake::tokens_of(of(ctx), seq_id).size() * sizeof(int32_t);
+  return (fake::tokens_of(of(ctx), seq_id).size() + 1) * sizeof(int32_t);
 }
 size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* data, size_t size,
                                 llama_seq_id seq_id) {
   ++fake::counts().n_states;
   const size_t n = fake::tokens_of(of(ctx), seq_id).size();
-  const std::vector<int32_t> tokens = fake::seen(of(ctx), seq_id, n);
-  if (fake::settings().fail_state || size < tokens.size() * sizeof(int32_t)) return 0;
-  std::memcpy(data, tokens.data(), tokens.size() * sizeof(int32_t));
-  return tokens.size() * sizeof(int32_t);
+  std::vector<int32_t> state = fake::seen(of(ctx), seq_id, n);
+  state.insert(state.begin(), fake::n_streams(of(ctx)));
+  const size_t n_bytes = state.size() * sizeof(int32_t);
+  if (fake::settings().fail_state || size < n_bytes) return 0;
+  std::memcpy(data, state.data(), n_bytes);
+  return n_bytes;
 }
 size_t llama_state_seq_set_data(llama_context* ctx, const uint8_t* data, size_t size,
                                 llama_seq_id seq_id) {
-  const size_t n = size / sizeof(int32_t);
+  std::vector<int32_t> state(size / sizeof(int32_t));
+  std::memcpy(state.data(), data, state.size() * sizeof(int32_t));
+  if (state.empty() || state[0] != fake::n_streams(of(ctx))) return 0;
+  const size_t n = state.size() - 1;
   if (n > fake::n_free_cells(of(ctx), seq_id)) return 0;
   for (size_t i = 0; i < n; ++i) {
-    int32_t token = 0;
-    std::memcpy(&token, data + i * sizeof(int32_t), sizeof(int32_t));
-    of(ctx).cells.push_back({static_cast<int32_t>(i), token, {seq_id}});
-    fake::write(of(ctx), seq_id, static_cast<int32_t>(i), token);
+    const auto position = static_cast<int32_t>(i);
+    of(ctx).cells.push_back({position, state[i + 1], {seq_id}});
+    fake::write(of(ctx), seq_id, position, state[i + 1]);
   }
   return size;
 }

@@ -27,16 +27,18 @@ constexpr int32_t kPeriod = 7;
 enum class Fault { kNone, kNoSlot, kAbort, kInvalid, kFatal, kThrow, kNan, kNull };
 
 struct Settings {
-  bool recurrent = false;    // sequences cannot be cut in the middle
-  bool encoder = false;      // the model has one
-  int32_t n_swa = 0;         // tokens that attention sees, 0: all
-  bool memory = true;        // contexts have one
-  double eos_share = 0.05;   // how often the toy ends an answer
-  double repeat_share = 0;   // how often the token of kPeriod tokens before comes again
-  bool fail_state = false;   // state_seq_get_data gives nothing
-  bool fail_copy = false;    // memory_seq_cp has no memory left
-  int32_t uniform_rows = 1;  // every computation must have a multiple of so many rows
-  int32_t decode_ms = 0;     // time one decode takes, until aborted
+  bool recurrent = false;      // sequences cannot be cut in the middle
+  bool encoder = false;        // the model has one
+  int32_t n_swa = 0;           // tokens that attention sees, 0: all
+  bool memory = true;          // contexts have one
+  int32_t n_bad_contexts = 0;  // so many of the next are not made
+  int32_t n_ctx_orig = 0;      // what the model says of its original context, 0: nothing
+  double eos_share = 0.05;     // how often the toy ends an answer
+  double repeat_share = 0;     // how often the token of kPeriod tokens before comes again
+  bool fail_state = false;     // state_seq_get_data gives nothing
+  bool fail_copy = false;      // memory_seq_cp has no memory left
+  int32_t uniform_rows = 1;    // every computation must have a multiple of so many rows
+  int32_t decode_ms = 0;       // time one decode takes, until aborted
   // Asked before each decode with its number and the sequence ids in the batch.
   std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;
 };
