@@ -25,12 +25,13 @@ from llamaherd.core.errors import (
     ModelLoadError,
     NativeError,
     NoSpaceError,
+    PromptError,
     QuantizeError,
     SamplerError,
 )
 from llamaherd.core.results import Result, Results
 from llamaherd.core.sampling import SamplingParams
-from llamaherd.core.stats import Progress, Stats
+from llamaherd.core.stats import Load, Progress, RequestStats, Stats
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
 from llamaherd.memory.plan import Plan
@@ -41,6 +42,7 @@ from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
 from llamaherd.run.context import Context
+from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
 
 __all__ = [
@@ -51,12 +53,14 @@ __all__ = [
     "ContextError",
     "ForkError",
     "GenerationError",
+    "Handle",
     "Interrupted",
     "Job",
     "JournalEntry",
     "JournalError",
     "JournalWarning",
     "LlamaHerdError",
+    "Load",
     "Model",
     "ModelClosedError",
     "ModelLoadError",
@@ -67,7 +71,9 @@ __all__ = [
     "OptimizeReport",
     "Plan",
     "Progress",
+    "PromptError",
     "QuantizeError",
+    "RequestStats",
     "Result",
     "Results",
     "SamplerError",

@@ -130,9 +130,11 @@ def interrupts() -> None:
 
 
 def is_any_running() -> bool:
-    from llamaherd.run import job  # noqa: PLC0415
+    """Whether a job is, or a loop that does not see soon that it has no work."""
+    from llamaherd.run import loop, threads  # noqa: PLC0415
 
-    return any(not each.wait(0) for each in set(job._jobs))
+    every = set(threads._jobs)
+    return any(not e.wait(5 if isinstance(e, loop.Loop) else 0) for e in every)
 
 
 def press(armed: threading.Event, delays: list[float]) -> None:

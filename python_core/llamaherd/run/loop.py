@@ -14,7 +14,7 @@ from llamaherd.core.errors import ContextClosedError, ContextError, NativeError
 from llamaherd.core.stats import Load
 from llamaherd.native import shim
 from llamaherd.run.fit import fit
-from llamaherd.run.threads import start_thread
+from llamaherd.run.threads import check_not_exiting, start_thread
 
 if TYPE_CHECKING:
     from llamaherd.memory.plan import Plan
@@ -47,7 +47,6 @@ class Loop:
         self._has_left.set()
         self._thread = 0
         self._is_closed = False
-        self._is_ending = False  # the interpreter's end
         self._is_aborted = False  # and the flag has yet to be taken back
 
     # ---- from any thread ----
@@ -99,6 +98,7 @@ class Loop:
         """
         shim.check_process()  # in a forked child the lock may be held for ever
         with self._lock:
+            check_not_exiting()
             if self._is_closed:
                 raise ContextClosedError("the context is closed")
             self._arrived.append(group)
@@ -154,12 +154,9 @@ class Loop:
         self.wait()
 
     def cancel(self) -> None:
-        """Ends all groups: the interpreter is about to."""
-        with self._lock:
-            self._is_ending = True
-            self._abort()
-            if self._worker is not None:
-                self._rouse()
+        """Ends all groups that there are now."""
+        for group in [*self._groups, *self._arrived]:
+            self.give_up(group)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Waits until there is no work, and no thread; not if this is it."""
@@ -239,7 +236,7 @@ class Loop:
             if self._is_aborted and not self._is_closed and self._runner is not None:
                 self._is_aborted = False
                 self._runner.engine.abort(on=False)
-        if self._is_closed or self._is_ending:
+        if self._is_closed:
             self._end_all(arrived)
         elif arrived:
             self._take_groups(arrived)
@@ -271,15 +268,12 @@ class Loop:
             raise
 
     def _end_all(self, arrived: list[Group]) -> None:
-        error = None
-        if self._is_closed:
-            error = ContextClosedError("the context was closed while it generated")
+        error = ContextClosedError("the context was closed while it generated")
         if self._runner is not None:
             for group in self._groups:
                 self._runner.drop(group, error)
-        _refuse(arrived, error or ContextClosedError("the program is ending"))
-        if self._is_closed:
-            self._free()
+        _refuse(arrived, error)
+        self._free()
 
     def _may_leave(self) -> bool:
         """Whether the thread may end: nothing has come meanwhile."""

@@ -304,6 +304,8 @@ class Runner:
         first = first_waiting(prefix)
         if first is not None:
             self.groups[first.call].charge(first.index, output.cost)
+        if prefix.call not in self.groups:  # it has outlived its call
+            self.engine.forget(prefix.call)
         if output.finish is Finish.NONE:
             self._scheduler.held(prefix)
         else:

@@ -98,14 +98,23 @@ def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
     with _jobs_lock:
-        if _is_exiting.is_set():
-            raise RuntimeError("the interpreter is ending: no new call can start")
+        check_not_exiting()
         _jobs.add(job)
         try:
             return Worker(run)
         except BaseException:
             _jobs.discard(job)  # nobody would ever end it
             raise
+
+
+def check_not_exiting() -> None:
+    """Checks that the interpreter is not about to end.
+
+    Raises:
+        RuntimeError: It is.
+    """
+    if _is_exiting.is_set():
+        raise RuntimeError("the interpreter is ending: no new call can start")
 
 
 @atexit.register

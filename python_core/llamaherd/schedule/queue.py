@@ -31,7 +31,7 @@ class Queue:
         is_admitting: Whether anything new may start.
     """
 
-    def __init__(self, call: int, clients: Sequence[Client]) -> None:
+    def __init__(self, call: int, clients: list[Client]) -> None:
         self.call = call
         self.clients = clients
         self.priority = max((c.priority for c in clients if not c.is_prefix), default=0)
@@ -51,6 +51,8 @@ class Queue:
         """What it continues is held, or nothing."""
         item = (client.place, client.id, client)
         if client.is_prefix:
+            # It may have been another call's before.
+            self._max_depth = max(self._max_depth, client.depth)
             heappush(self._prefixes.setdefault(client.depth, []), item)
         else:
             heappush(self._prompts, item)

@@ -170,6 +170,9 @@ class Scheduler:
             if client is None or not self._has_slot(client, actions):
                 return actions
             is_paused = client.state is State.PAUSED
+            is_full = self._n_hold_used == self._limits.n_hold
+            if client.is_prefix and is_full and not is_paused:
+                free += self._evict(actions)
             source = None if is_paused else client.fork_source()
             reused = source.n_tokens if source else 0
             need = max(client.n_saved, client.n_tokens) - reused
@@ -185,8 +188,6 @@ class Scheduler:
                 actions.append(Action(Kind.RESUME, client))
                 continue
             heappop(heap)
-            if client.is_prefix and self._n_hold_used == self._limits.n_hold:
-                self._evict(actions)
             self._start(client)
             self._end_turn(client)
             actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
@@ -441,6 +442,7 @@ class Scheduler:
             for client in queue.clients:
                 if client.parent is prefix and client.state is State.WAITING:
                     prefix.call = queue.call
+                    queue.clients.append(prefix)
                     if _is_there(prefix.parent):
                         self._make_ready(prefix)
                     return

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING
 
 import pytest
+from fake_calls import assert_right, request
 from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, make_loop, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llamaherd import GenerationError, SamplingParams
+from llamaherd import GenerationError
 from llamaherd.core.errors import NativeError
-from llamaherd.core.outcome import Finish, RunOutcome
-from llamaherd.core.request import Request
 from llamaherd.memory.plan import MAX_HOLD, Plan
 from llamaherd.run.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.results import Result, Results
+    from llamaherd.core.outcome import RunOutcome
+    from llamaherd.core.request import Request
+    from llamaherd.core.results import Results
     from llamaherd.run.loop import Loop
 
 POISON = N_VOCAB + 7
-
-
-def request(tokens: Sequence[int], max_tokens: int = 10, **settings_: object) -> Request:
-    return Request(
-        tokens=array("i", tokens),
-        max_tokens=max_tokens,
-        sampling=SamplingParams(**settings_),
-        seed=len(tokens),
-    )
 
 
 def plan(
@@ -75,14 +66,6 @@ def run(
         kept = sum(len(slot.request.tokens) for slot in engine.slots.values())
         assert len(engine.used) <= kept
         assert not engine.numbers_of
-
-
-def assert_right(result: Result, asked: Request) -> None:
-    tokens, finish = answer(asked)
-    assert result.error is None
-    assert result.tokens == tokens
-    assert result.text == text_of(tokens)
-    assert result.finish_reason == ("length" if finish is Finish.LENGTH else "stop")
 
 
 @st.composite

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from llamaherd.run import job
+from llamaherd.run import threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -503,5 +503,5 @@ def test_a_job_without_a_thread_does_not_keep_the_interpreter(
     monkeypatch.setattr(_thread, "start_new_thread", fail)
     stuck = Stuck()
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        job.start_thread(stuck, lambda: None)
-    assert stuck not in set(job._jobs)
+        threads.start_thread(stuck, lambda: None)
+    assert stuck not in set(threads._jobs)

@@ -1,0 +1,45 @@
+"""Requests for a fake engine, and the answers that they must get."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from fake_engine import N_VOCAB, answer, text_of
+from llamaherd import SamplingParams
+from llamaherd.core.outcome import Finish
+from llamaherd.core.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.results import Result
+
+
+def request(
+    tokens: Sequence[int], max_tokens: int = 10, priority: int = 0, **settings: object
+) -> Request:
+    return Request(
+        tokens=array("i", tokens),
+        max_tokens=max_tokens,
+        sampling=SamplingParams(**settings),
+        seed=len(tokens),
+        priority=priority,
+    )
+
+
+def long_request(n: int = 0, priority: int = 0) -> Request:
+    """One whose answer takes 100 tokens or more; another one for each n below 50."""
+    while True:
+        asked = request([n, 7], 200, priority)
+        if len(answer(asked)[0]) >= 100:
+            return asked
+        n = (n + 50) % N_VOCAB
+
+
+def assert_right(result: Result, asked: Request) -> None:
+    tokens, finish = answer(asked)
+    assert result.error is None
+    assert result.tokens == tokens
+    assert result.text == text_of(tokens)
+    assert result.finish_reason == ("length" if finish is Finish.LENGTH else "stop")

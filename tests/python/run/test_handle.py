@@ -1,0 +1,159 @@
+"""Handles of single prompts: threads, asyncio, streams, ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_calls import assert_right, long_request, request
+from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
+from llamaherd import GenerationError, PromptError, SamplingParams
+from llamaherd.core.request import Request
+from llamaherd.run.handle import Handle
+
+if TYPE_CHECKING:
+    from llamaherd.core.outcome import RunOutcome
+
+
+class SlowEngine(FakeEngine):
+    def run(self, *args: object, **options: object) -> RunOutcome:
+        time.sleep(0.002)
+        return super().run(*args, **options)
+
+
+@pytest.fixture
+def loop() -> object:
+    return make_loop(engine=SlowEngine(4096, 20))
+
+
+def test_a_result_is_waited_for(loop: object) -> None:
+    handle = Handle(loop, request([1, 2]), None)
+    assert handle.n_prompt_tokens == 2
+    assert_right(handle.result(5), request([1, 2]))
+    assert handle.done()
+    assert handle.result() is handle.result(0)
+    assert "stop" in repr(handle) or "length" in repr(handle)
+
+
+def test_waiting_has_an_end(loop: object) -> None:
+    handle = Handle(loop, long_request(), None)
+    assert not handle.done()
+    with pytest.raises(TimeoutError, match=r"within 0.01 s"):
+        handle.result(0.01)
+    assert_right(handle.result(10), long_request())
+
+
+def test_a_cancelled_one_has_what_there_was(loop: object) -> None:
+    handle = Handle(loop, long_request(), None)
+    while not (piece := next(iter(handle))):
+        pass
+    handle.cancel()
+    result = handle.result(5)
+    assert result.finish_reason == "cancelled"
+    assert result.text is None
+    assert result.partial.startswith(piece)
+    assert result.tokens == answer(long_request())[0][: len(result.tokens)]
+    handle.cancel()  # does nothing
+    assert "".join(handle) == result.partial
+
+
+def test_pieces_are_the_text_for_each_who_reads(loop: object) -> None:
+    handle = Handle(loop, long_request(), None, stream=True)
+    texts: dict[int, str] = {}
+
+    def read(k: int) -> None:
+        texts[k] = "".join(handle)
+
+    readers = [threading.Thread(target=read, args=(k,)) for k in range(4)]
+    for reader in readers:
+        reader.start()
+    pieces = list(handle)
+    for reader in readers:
+        reader.join()
+    whole = text_of(answer(long_request())[0])
+    assert "".join(pieces) == whole
+    assert len(pieces) > 3
+    assert set(texts.values()) == {whole}
+    assert list(handle) == pieces  # also afterwards
+
+
+def test_failures_are_raised(loop: object) -> None:
+    bad = Request(
+        tokens=request([1]).tokens,
+        max_tokens=5,
+        sampling=SamplingParams(grammar=BAD_GRAMMAR),
+    )
+    handle = Handle(loop, bad, None)
+    with pytest.raises(GenerationError, match="grammar cannot be parsed") as caught:
+        handle.result(5)
+    assert not isinstance(caught.value, PromptError)
+    assert caught.value.results[0].error
+    with pytest.raises(GenerationError):
+        list(handle)
+    with pytest.raises(PromptError, match="it has no tokens"):
+        Handle(loop, request([]), None).result(5)
+    assert "failed" in repr(handle)
+
+
+def test_callbacks_are_called_once_whenever_they_come(loop: object) -> None:
+    seen: list[object] = []
+    handle = Handle(loop, request([1, 2]), None)
+    handle.add_done_callback(lambda _: 1 / 0)  # does no harm
+    handle.add_done_callback(seen.append)
+    handle.result(5)
+    loop.wait(5)
+    handle.add_done_callback(seen.append)
+    assert seen == [handle, handle]
+    assert_right(Handle(loop, request([3]), None).result(5), request([3]))
+
+
+def test_asyncio_waits_without_threads(loop: object) -> None:
+    asked = [request([i, 3], 30) for i in range(40)]
+
+    async def main() -> None:
+        n_threads = threading.active_count()
+        handles = [Handle(loop, each, None) for each in asked]
+        results = await asyncio.gather(*handles)
+        assert threading.active_count() <= n_threads + 1
+        for each, result in zip(asked, results, strict=True):
+            assert_right(result, each)
+
+    asyncio.run(main())
+
+
+def test_asyncio_reads_as_it_grows(loop: object) -> None:
+    async def read(handle: Handle) -> list[str]:
+        return [piece async for piece in handle]
+
+    async def main() -> list[list[str]]:
+        handles = [Handle(loop, long_request(i), None, stream=True) for i in range(6)]
+        return await asyncio.gather(*map(read, handles))
+
+    for i, pieces in enumerate(asyncio.run(main())):
+        assert len(pieces) > 3
+        assert "".join(pieces) == text_of(answer(long_request(i))[0])
+
+
+def test_cancelling_a_wait_in_asyncio_cancels_the_request(loop: object) -> None:
+    async def main() -> Handle:
+        handle = Handle(loop, long_request(), None)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(handle, 0.03)
+        return handle
+
+    assert asyncio.run(main()).result(5).finish_reason == "cancelled"
+
+
+def test_an_event_loop_that_is_gone_does_no_harm(loop: object) -> None:
+    handles: list[Handle] = []
+
+    async def main() -> None:
+        handles.append(Handle(loop, long_request(), None, stream=True))
+        async for _ in handles[0]:
+            break
+
+    asyncio.run(main())
+    assert_right(handles[0].result(10), long_request())
