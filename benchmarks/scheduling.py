@@ -14,6 +14,7 @@ from llamaherd.core.outcome import Counts, Finish, Output, RunOutcome, Status
 from llamaherd.core.request import Request
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, Plan
 from llamaherd.run.call import Call
+from llamaherd.run.loop import Loop
 from llamaherd.schedule.engine import Engine
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ class InstantEngine(Engine):
         self._fresh: list[int] = []
         self.n_submitted = 0
 
-    def submit(self, id_: int, request: Request, fork_from: int | None) -> None:
+    n_ctx = (AUTO_SLOTS + MAX_HOLD) * 2 * _N_TOKENS
+    n_ctx_seq = 2 * _N_TOKENS
+
+    def submit(self, id_: int, request: Request, *_: object, **__: object) -> None:
         """Takes a request in."""
-        del fork_from
         self.requests[id_] = request
         self._fresh.append(id_)
         self.n_submitted += 1
@@ -62,9 +65,36 @@ class InstantEngine(Engine):
         """There is always room."""
         return 0
 
-    def counts(self) -> Counts:
+    def counts(self, call: int | None = None) -> Counts:
         """Nothing is computed."""
+        del call
         return Counts()
+
+
+class OnePlan:
+    """Sizes for a thousand tokens each, whatever the work, and that engine."""
+
+    def __init__(self, engine: InstantEngine) -> None:
+        self._engine = engine
+
+    def plan(self, *_: object) -> Plan:
+        """Always the same."""
+        return Plan(
+            n_ctx=self._engine.n_ctx,
+            n_seq_max=AUTO_SLOTS,
+            n_hold=MAX_HOLD,
+            kv_layout="per_sequence",
+            n_ctx_seq=self._engine.n_ctx_seq,
+            capacity=self._engine.n_ctx_seq,
+            memory_bytes=0,
+        )
+
+    def check_memory(self, *_: object) -> None:
+        """There is always enough."""
+
+    def make(self, _: Plan) -> InstantEngine:
+        """The engine."""
+        return self._engine
 
 
 def make_requests(n_documents: int, n_questions: int) -> list[Request]:
@@ -86,19 +116,9 @@ def make_requests(n_documents: int, n_questions: int) -> list[Request]:
 
 def schedule(requests: Sequence[Request]) -> tuple[Results, InstantEngine]:
     """Runs a call that computes nothing."""
-    n_cells = (AUTO_SLOTS + MAX_HOLD) * 2 * _N_TOKENS
-    plan = Plan(
-        n_ctx=n_cells,
-        n_seq_max=AUTO_SLOTS,
-        n_hold=MAX_HOLD,
-        kv_layout="per_sequence",
-        n_ctx_seq=2 * _N_TOKENS,
-        capacity=2 * _N_TOKENS,
-        memory_bytes=0,
-    )
     engine = InstantEngine()
     call = Call(requests, seed=0, n_ctx_train=2 * _N_TOKENS)
-    return call.run(lambda *_: (engine, plan, {}), lambda: False), engine
+    return call.run(Loop(OnePlan(engine))), engine
 
 
 def measure() -> dict[str, object]:

@@ -22,7 +22,7 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
     """A runner that new groups can be added to.
 
     What fits joins at once. If it does not, what runs is paused and goes on in a KV cache
-    of another size (docs/decisions/0035).
+    of another size (docs/decisions/0036).
 
     Args:
         sizing: Plans and makes engines.
