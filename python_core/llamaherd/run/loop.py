@@ -10,7 +10,7 @@ from collections import deque
 from threading import Event, RLock, get_ident
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import ContextClosedError, ContextError, NativeError
+from llamaherd.core.errors import ContextClosedError, ContextError, ForkError, NativeError
 from llamaherd.core.stats import Load
 from llamaherd.native import shim
 from llamaherd.run.fit import fit
@@ -170,6 +170,10 @@ class Loop:
     def _change(self, group: Group) -> None:
         if group.is_over:
             return
+        try:
+            shim.check_process()
+        except ForkError:
+            return  # it runs in the parent
         with self._lock:
             self._changed.append(group)
             if self._worker is None:
@@ -192,8 +196,8 @@ class Loop:
     def _rouse(self) -> None:
         """Has the thread look at what has changed, within a step."""
         if self._worker is None or self._worker.is_over:
-            self._has_left.clear()
             self._worker = start_thread(self, self._run)
+            self._has_left.clear()  # it cannot leave before: that takes the lock
             return
         if self._runner is not None:
             self._runner.engine.wake()

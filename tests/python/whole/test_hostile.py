@@ -96,7 +96,7 @@ def test_a_long_text_that_fits_is_one_prompt(smollm2: lh.Model) -> None:
         smollm2,
         [text],
         None,
-        of_call=lh.SamplingParams(max_tokens=1, seed=1),
+        {"max_tokens": 1, "seed": 1},
         parse_special="auto",
     )
     assert request.problem == ""
