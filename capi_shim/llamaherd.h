@@ -479,10 +479,10 @@ typedef struct lh_run_result {
  * a step in which a request was held, finished or failed, or got its first token if it is
  * watched, with their ids in `events` (int64[capacity], capacity >= number of requests),
  * when a limit is reached, after lh_engine_wake, or when nothing is left to do.
- * LH_DECODE_ERROR: the batch was refused, the cells it left are
- * removed, every client is as it was before the step, but that a batch which failed
- * halfway costs recurrent states: their clients start over; also when it was aborted
- * though nobody asked for that. LH_ABORTED: see lh_engine_abort. */
+ * LH_DECODE_ERROR: the batch was refused, the cells it left are removed, every client is
+ * as it was before the step, but that a batch which failed halfway costs recurrent
+ * states: their clients start over; also when it was aborted though nobody asked for
+ * that. LH_ABORTED: see lh_engine_abort. */
 LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
                              int64_t* events, int32_t capacity, lh_run_result* result,
                              lh_error* error);
