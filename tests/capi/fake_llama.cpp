@@ -516,9 +516,10 @@ size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* data, size_t size,
 }
 size_t llama_state_seq_set_data(llama_context* ctx, const uint8_t* data, size_t size,
                                 llama_seq_id seq_id) {
+  if (size < sizeof(int32_t)) return 0;
   std::vector<int32_t> state(size / sizeof(int32_t));
   std::memcpy(state.data(), data, state.size() * sizeof(int32_t));
-  if (state.empty() || state[0] != fake::n_streams(of(ctx))) return 0;
+  if (state[0] != fake::n_streams(of(ctx))) return 0;
   const size_t n = state.size() - 1;
   if (n > fake::n_free_cells(of(ctx), seq_id)) return 0;
   for (size_t i = 0; i < n; ++i) {
