@@ -50,6 +50,7 @@ def write(
     changes: Mapping[str, int] | None = None,
     reshaped: Shapes | None = None,
     broken_token: int | None = None,
+    chat_template: str | None = None,
 ) -> Path:
     """Writes a model of one of KINDS. Returns `path`.
 
@@ -61,10 +62,13 @@ def write(
         reshaped: Other shapes of tensors, by how their names end, so that they go with
             `changes`.
         broken_token: A token whose embedding is NaN.
+        chat_template: In Jinja; None: it has none.
     """
     architecture, layers = KINDS[kind]
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_name(f"tiny {kind}")
+    if chat_template is not None:
+        writer.add_chat_template(chat_template)
     writer.add_context_length(N_CTX)
     writer.add_embedding_length(N_EMBD)
     writer.add_feed_forward_length(N_FF)

@@ -1,0 +1,5 @@
+"""The command `llamaherd`."""
+
+from llamaherd.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,17 @@
+"""One context behind HTTP: every client's prompts in the same batch.
+
+Needs the packages of the extra `server`, which nothing else of llamaherd imports.
+"""
+
+try:
+    import prometheus_client as _prometheus_client
+    import starlette as _starlette
+    import uvicorn as _uvicorn
+except ImportError as error:
+    raise ImportError(
+        f"the server needs packages that are not there ({error}): "
+        "pip install 'llamaherd[server]'",
+        name=error.name,
+    ) from error
+
+del _prometheus_client, _starlette, _uvicorn

@@ -1,0 +1,77 @@
+"""What every request passes: who may come in, the log, the figures."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from llamaherd.server.errors import ApiError
+from llamaherd.server.messages import send_json
+from llamaherd.server.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from llamaherd.server.limits import Guard
+    from llamaherd.server.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+OPEN = frozenset(("/health",))  # what needs no key, and tells nothing
+_OTHER = "(other)"  # a path may be anything, a prompt as well
+
+
+class Door:
+    """Lets requests in and writes a line for each: never what they ask.
+
+    Args:
+        app: What is behind.
+        guard: Knows whom to let in.
+        metrics: Where they are counted.
+        paths: Those that the log and the figures may name.
+    """
+
+    def __init__(
+        self, app: ASGIApp, guard: Guard, metrics: Metrics, paths: Collection[str]
+    ) -> None:
+        self._app = app
+        self._guard = guard
+        self._metrics = metrics
+        self._paths = frozenset(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes on a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        scope["llamaherd.record"] = record = Record()
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+            await send(message)
+
+        try:
+            self._guard.check(scope, is_open=scope["path"] in OPEN)
+            await self._app(scope, receive, noted)
+        except ApiError as error:
+            await send_json(noted, error.status, error.body, error.headers)
+        finally:
+            self._note(scope, record, time.perf_counter() - start)
+
+    def _note(self, scope: Scope, record: Record, seconds: float) -> None:
+        path = scope["path"] if scope["path"] in self._paths else _OTHER
+        self._metrics.count(path, record, seconds)
+        result = record.result
+        tokens = (
+            ""
+            if result is None
+            else f" {result.n_prompt_tokens}+{result.n_generated_tokens} tokens"
+        )
+        log.info(
+            "%s %s %d %.3f s%s", scope["method"], path, record.outcome, seconds, tokens
+        )

@@ -1,0 +1,158 @@
+"""What a server takes from its clients at once, and who may come in at all."""
+
+from __future__ import annotations
+
+import hmac
+import math
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from llamaherd.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import Scope
+
+    from llamaherd.run.context import Context
+    from llamaherd.server.settings import Settings
+
+_MOST_BODIES = 16  # of the largest size, in memory at once
+_LONGEST_RETRY_S = 60  # more is not waited for by the clients that there are
+
+
+class Queue:
+    """Counts requests from their body to the end of their answer.
+
+    What waits is what is more than the context has slots. Asking the context how many
+    wait would refuse requests that came together while slots are free.
+
+    Attributes:
+        n_inside: Requests that run or wait.
+    """
+
+    def __init__(self, ctx: Context, n_waiting: int) -> None:
+        self._ctx = ctx
+        self._n_waiting = n_waiting
+        self.n_inside = 0
+        self._mean_s = 1.0
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place in the queue.
+
+        Raises:
+            ApiError: There is none.
+        """
+        if self.n_inside >= self._n_waiting:
+            n_slots = max(1, self._ctx.load.n_slots)
+            if self.n_inside >= self._n_waiting + n_slots:
+                raise self._full(n_slots)
+        self.n_inside += 1
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.n_inside -= 1
+            self._mean_s += 0.1 * (time.monotonic() - start - self._mean_s)
+
+    def _full(self, n_slots: int) -> ApiError:
+        until_next = math.ceil(self._mean_s / n_slots)
+        retry = min(_LONGEST_RETRY_S, max(1, until_next))
+        return ApiError(
+            429,
+            f"{self._n_waiting} requests wait already",
+            code="queue_full",
+            headers=(("retry-after", str(retry)),),
+        )
+
+
+class Bodies:
+    """Bounds the memory of the bodies that are read at the same time.
+
+    Attributes:
+        most: Bytes that one may have.
+        n_bytes: Bytes that there are now.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.n_bytes = 0
+
+    def take(self, n_bytes: int) -> None:
+        """Counts bytes that are there now.
+
+        Raises:
+            ApiError: Too many bodies are read at once. They are counted all the same.
+        """
+        self.n_bytes += n_bytes
+        if self.n_bytes > _MOST_BODIES * self.most:
+            raise ApiError(
+                429,
+                "too many large requests at once",
+                code="too_many_bytes",
+                headers=(("retry-after", "1"), ("connection", "close")),
+            )
+
+    def give_back(self, n_bytes: int) -> None:
+        """They are not needed any more."""
+        self.n_bytes -= n_bytes
+
+
+class Guard:
+    """Knows whom to let in."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._hosts = settings.hosts
+        self._key = None if settings.api_key is None else settings.api_key.encode()
+
+    def check(self, scope: Scope, *, is_open: bool) -> None:
+        """Looks at the headers of a request.
+
+        A page in a browser can reach a server on the same machine: by a name that it
+        makes point there, or by posting across origins. The first is told by the Host
+        header, the second by Origin.
+
+        Args:
+            scope: Of the request.
+            is_open: Whether it is for what needs no key.
+
+        Raises:
+            ApiError: It may not come in.
+        """
+        host = origin = key = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+            elif name == b"authorization":
+                key = value
+        if self._hosts is not None and _name_of(host) not in self._hosts:
+            raise ApiError(403, "the Host header names another server", code="host")
+        if origin and origin.partition(b"://")[2] != host:
+            raise ApiError(403, "pages of other origins are not served", code="origin")
+        if self._key is not None and not is_open:
+            self._check_key(self._key, key)
+
+    @staticmethod
+    def _check_key(wanted: bytes, header: bytes) -> None:
+        scheme, _, shown = header.partition(b" ")
+        is_right = hmac.compare_digest(shown.strip(), wanted)
+        if scheme.lower() != b"bearer" or not is_right:
+            raise ApiError(
+                401,
+                "the API key is missing or wrong (Authorization: Bearer ...)",
+                code="invalid_api_key",
+                headers=(("www-authenticate", "Bearer"),),
+            )
+
+
+def _name_of(host: bytes) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host.decode('ascii')}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,93 @@
+"""Figures for Prometheus."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from llamaherd.run.context import Context
+    from llamaherd.server.record import Record
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
+_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+class Metrics:
+    """Counts what was answered. It has a registry of its own.
+
+    Args:
+        ctx: Tells what runs at the moment when somebody asks.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self._registry = registry = CollectorRegistry()
+        registry.register(_Load(ctx))
+
+        def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(f"llamaherd_{name}", text, labels, registry=registry)
+
+        def seconds(name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
+            return Histogram(
+                f"llamaherd_{name}_seconds",
+                text,
+                labels,
+                registry=registry,
+                buckets=_SECONDS,
+            )
+
+        self._requests = counter(
+            "requests", "Requests by path and status (499: gone).", ("path", "status")
+        )
+        self._prompt = counter("prompt_tokens", "Tokens of prompts.")
+        self._reused = counter(
+            "reused_tokens", "Tokens of prompts that the prefix cache had."
+        )
+        self._generated = counter("generated_tokens", "Tokens of answers.")
+        self._seconds = seconds("request", "From first byte to last.", ("path",))
+        self._queued = seconds("queue", "Time that a request waited for a slot.")
+        self._first = seconds("first_token", "Time to the first token of an answer.")
+
+    def count(self, path: str, record: Record, seconds: float) -> None:
+        """A request has ended."""
+        self._requests.labels(path, record.outcome).inc()
+        self._seconds.labels(path).observe(seconds)
+        result = record.result
+        if result is None:
+            return
+        self._prompt.inc(result.n_prompt_tokens)
+        self._reused.inc(result.n_reused_tokens)
+        self._generated.inc(result.n_generated_tokens)
+        if result.stats is not None:
+            self._queued.observe(result.stats.queue_s)
+            if result.stats.first_token_s is not None:
+                self._first.observe(result.stats.first_token_s)
+
+    def text(self) -> bytes:
+        """All figures, as Prometheus reads them."""
+        return generate_latest(self._registry)
+
+
+class _Load(Collector):
+    """What the context does at this moment."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One gauge for each number."""
+        for name, value in asdict(self._ctx.load).items():
+            text = f"Load.{name} of the context."
+            yield GaugeMetricFamily(f"llamaherd_{name}", text, value=value)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from llamaherd import __version__
+from llamaherd.cli import main
+from llamaherd.cli.serve import KEY_VARIABLE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, text in (
+        (["--help"], "serve"),
+        (["--version"], __version__),
+        (["serve", "--help"], "/generate"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 0
+        assert text in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["serve"],
+        ["nonsense"],
+        ["serve", "m.gguf", "--port", "70000"],
+        ["serve", "m.gguf", "--queue", "-1"],
+        ["serve", "m.gguf", "--timeout", "0"],
+        ["serve", "m.gguf", "--timeout", "nan"],
+        ["serve", "m.gguf", "--n-ctx", "much"],
+    ],
+)
+def test_wrong_arguments_are_told(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert all(argument in error for argument in arguments[2:])
+
+
+def test_a_file_that_is_no_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "no.gguf"
+    assert main(["serve", str(path), "--port", "0"]) == 1
+    path.write_text("no model")
+    assert main(["serve", str(path), "--port", "0"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("llamaherd: ") and "no.gguf" in line for line in lines)
+    assert len(lines) == 2
+
+
+def test_a_port_in_use_is_told_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert main(["serve", "no.gguf", "--port", str(port)]) == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_other_machines_without_a_key_are_warned_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    everywhere = ["serve", "no.gguf", "--port", "0", "--host", "0.0.0.0"]
+    assert main(everywhere) == 1
+    assert KEY_VARIABLE in capsys.readouterr().err
+    assert main([*everywhere, "--api-key", "secret"]) == 1
+    monkeypatch.setenv(KEY_VARIABLE, "secret")
+    assert main(everywhere) == 1
+    error = capsys.readouterr().err
+    assert KEY_VARIABLE not in error
+    assert "secret" not in error
+    assert main([*everywhere, "--api-key", ""]) == 1
+    assert "--api-key must not be empty" in capsys.readouterr().err
+
+
+def test_the_package_needs_nothing_of_the_server() -> None:
+    code = (
+        "import sys, llamaherd, llamaherd.cli\n"
+        "found = {'starlette', 'uvicorn', 'prometheus_client'} & set(sys.modules)\n"
+        "assert not found, found"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_extra_is_told() -> None:
+    code = (
+        "import sys; sys.modules['starlette'] = None\n"
+        "from llamaherd.cli import main\n"
+        "sys.exit(main(['serve', 'no.gguf']))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'llamaherd[server]'" in done.stderr
+    assert "Traceback" not in done.stderr

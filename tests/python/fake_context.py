@@ -1,0 +1,240 @@
+"""A context without a model that runs: answers known beforehand, word by word."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd.core import checks
+from llamaherd.core.errors import PromptError
+from llamaherd.core.stats import Load, RequestStats
+from llamaherd.model.tokens import token_array
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator
+
+N_CTX = 512
+
+
+def answer(prompt: object, n: int) -> str:
+    """What a prompt is answered with, `n` words of it."""
+    first = prompt if isinstance(prompt, str) else "-".join(map(str, list(prompt)[:3]))  # type: ignore[call-overload]
+    return " ".join(f"{first}/{i}" for i in range(n))
+
+
+class FakeHandle:
+    """A request of a `FakeContext`."""
+
+    def __init__(
+        self,
+        prompt: object,
+        params: lh.SamplingParams,
+        options: dict[str, Any],
+        fails_at: int,
+    ) -> None:
+        self.prompt = prompt
+        self.params = params
+        self.options = options
+        self.n_words = params.max_tokens or 100
+        self.pieces: list[str] = []
+        self.is_cancelled = False
+        self._result: lh.Result | None = None
+        self._error: Exception | None = None
+        self._news: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[FakeHandle], None]] = []
+        self._lock = threading.Lock()
+        self._is_done = False
+        self.fails_at = fails_at
+
+    def step(self) -> None:
+        """One more word; ends after the last."""
+        if self.is_cancelled:
+            self._end("cancelled")
+            return
+        if str(self.prompt).startswith("fail") or len(self.pieces) == self.fails_at:
+            self.fail(
+                lh.GenerationError(
+                    f"{self.prompt}: it failed", lh.Results([], lh.Stats())
+                )
+            )
+            return
+        i = len(self.pieces)
+        words = answer(self.prompt, i + 1).split(" ")
+        self.pieces.append(words[-1] if i == 0 else f" {words[-1]}")
+        if i + 1 == self.n_words:
+            self._end("length")
+        else:
+            self._tell()
+
+    def fail(self, error: Exception) -> None:
+        self._error = error
+        self._finish()
+
+    def _end(self, reason: Any) -> None:
+        text = "".join(self.pieces)
+        is_whole = reason != "cancelled"
+        self._result = lh.Result(
+            index=0,
+            text=text if is_whole else None,
+            partial=None if is_whole else text,
+            tokens=list(range(len(self.pieces))),
+            finish_reason=reason,
+            complete=False,
+            error=None,
+            n_prompt_tokens=7,
+            n_reused_tokens=3,
+            seed=0,
+            stats=RequestStats(queue_s=0.25, first_token_s=0.5),
+        )
+        self._finish()
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._is_done = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            news = list(self._news)
+        for tell in news:
+            tell()
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def add_done_callback(self, callback: Callable[[FakeHandle], None]) -> None:
+        with self._lock:
+            if not self._is_done:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def result(self, timeout: float | None = None) -> lh.Result:
+        ended = threading.Event()
+        self.add_done_callback(lambda _: ended.set())
+        if not ended.wait(timeout):
+            raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result
+
+    def __await__(self) -> Generator[Any, None, lh.Result]:
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        self.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+        yield from ended.wait().__await__()
+        return self.result()
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+        with self._lock:
+            self._news.append(lambda: loop.call_soon_threadsafe(news.set))
+        n_read = 0
+        while True:
+            news.clear()
+            is_last = self._is_done
+            while n_read < len(self.pieces):
+                yield self.pieces[n_read]
+                n_read += 1
+            if is_last:
+                self.result()
+                return
+            await news.wait()
+
+
+class FakeContext:
+    """Answers one word of each running request at a step.
+
+    Attributes:
+        handles: All requests that there were.
+        may_run: Cleared, nothing goes on.
+        fails_at: Words after which requests fail; -1: never.
+        raises: What `submit` raises; None: nothing.
+    """
+
+    def __init__(self, model: lh.Model, *, n_slots: int = 4) -> None:
+        self.model = model
+        self.n_slots = n_slots
+        self.may_run = threading.Event()
+        self.closed = False
+        self.reset()
+        self._waiting: deque[FakeHandle] = deque()
+        self._running: list[FakeHandle] = []
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def reset(self) -> None:
+        """As it was new, for another test."""
+        self.handles: list[FakeHandle] = []
+        self.may_run.set()
+        self.step_s = 0.0
+        self.fails_at = -1
+        self.raises: Exception | None = None
+
+    @property
+    def load(self) -> Load:
+        return Load(
+            n_running=len(self._running),
+            n_waiting=len(self._waiting),
+            n_slots=self.n_slots,
+            n_prefixes=1,
+            n_ctx=N_CTX,
+        )
+
+    def submit(
+        self, prompt: object, *, params: lh.SamplingParams, stream: bool, **options: Any
+    ) -> FakeHandle:
+        if self.closed:
+            raise lh.ContextClosedError("the context is closed")
+        if self.raises is not None:
+            raise self.raises
+        if isinstance(prompt, str):
+            checks.text("prompt", prompt)
+        else:
+            token_array("prompt", prompt)
+        given = {**options, "stream": stream}
+        handle = FakeHandle(prompt, params, given, self.fails_at)
+        self.handles.append(handle)
+        if isinstance(prompt, str) and not prompt:
+            handle.fail(PromptError("the prompt is empty", lh.Results([], lh.Stats())))
+        elif handle.n_words > N_CTX:
+            handle.fail(
+                PromptError(
+                    "the prompt is too long: shorten it", lh.Results([], lh.Stats())
+                )
+            )
+        else:
+            self._waiting.append(handle)
+            self._wake.set()
+        return handle
+
+    def _run(self) -> None:
+        while not self.closed:
+            self._wake.wait()
+            self._wake.clear()
+            while (self._waiting or self._running) and not self.closed:
+                self.may_run.wait()
+                while self._waiting and len(self._running) < self.n_slots:
+                    self._running.append(self._waiting.popleft())
+                for handle in self._running:
+                    handle.step()
+                self._running = [h for h in self._running if not h.done()]
+                threading.Event().wait(self.step_s)
+
+    def close(self) -> None:
+        self.closed = True
+        self.may_run.set()
+        self._wake.set()
+        self._thread.join()

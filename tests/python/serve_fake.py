@@ -1,0 +1,31 @@
+"""Serves a `FakeContext` until a signal comes: serve_fake.py MODEL GRACE_S STEP_S."""
+
+from __future__ import annotations
+
+import sys
+
+import llamaherd as lh
+from fake_context import FakeContext
+from llamaherd.server import serving
+from llamaherd.server.app import create_app
+from llamaherd.server.settings import Settings
+
+bound = serving.bind("127.0.0.1", 0)
+
+
+def tell_port() -> None:
+    sys.stdout.write(f"{bound.getsockname()[1]}\n")
+    sys.stdout.flush()
+
+
+with lh.Model(sys.argv[1]) as model:
+    ctx = FakeContext(model)
+    ctx.step_s = float(sys.argv[3])
+    server = serving.Server(
+        create_app(ctx, Settings(model_name="tiny")),
+        grace_s=float(sys.argv[2]),
+        when_ready=tell_port,
+    )
+    server.run([bound])
+    ctx.close()
+sys.exit(server.status)

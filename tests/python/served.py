@@ -1,0 +1,94 @@
+"""A server that runs in a thread, for tests."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.server import serving
+from llamaherd.server.app import create_app
+from llamaherd.server.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "tiny"
+
+
+class Client:
+    """Asks a server, by itself or with sockets of a test's own."""
+
+    def __init__(self, port: int, server: serving.Server | None = None) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.server = server
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Status, body (parsed where it is JSON) and headers of an answer."""
+        http = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+            http.request(method, path, data, headers or {})
+            answer = http.getresponse()
+            content = answer.read()
+            told = {name.lower(): value for name, value in answer.getheaders()}
+            if content and told.get("content-type") == "application/json":
+                return answer.status, json.loads(content), told
+            return answer.status, content.decode(), told
+        finally:
+            http.close()
+
+    def post(self, path: str, body: object, **headers: str) -> tuple[int, Any]:
+        """Status and body of an answer."""
+        return self.ask("POST", path, body, headers)[:2]
+
+    def events(self, path: str, body: object) -> list[Any]:
+        """The data of all events of an answer."""
+        status, text, headers = self.ask("POST", path, body)
+        assert status == 200, text
+        assert headers["content-type"].startswith("text/event-stream")
+        parts = text.split("\n\n")
+        assert parts.pop() == ""
+        data = [part.removeprefix("data: ") for part in parts]
+        return [part if part == "[DONE]" else json.loads(part) for part in data]
+
+    def connect(self, path: str, body: object) -> socket.socket:
+        """A connection on which a request was sent, and nothing read yet."""
+        data = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n"
+        )
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection.sendall(head.encode() + data)
+        return connection
+
+
+@contextmanager
+def served(ctx: Any, *, grace_s: float = 5.0, **settings: Any) -> Iterator[Client]:
+    """A server on a context, on this machine, until the block ends."""
+    bound = serving.bind("127.0.0.1", 0)
+    settings = {"hosts": serving.host_names(bound, "127.0.0.1"), **settings}
+    ready = threading.Event()
+    app = create_app(ctx, Settings(model_name=NAME, **settings))
+    server = serving.Server(app, grace_s=grace_s, when_ready=ready.set)
+    port = bound.getsockname()[1]
+    thread = threading.Thread(target=server.run, args=([bound],))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield Client(port, server)
+    finally:
+        server.should_exit = True
+        thread.join()
+        bound.close()

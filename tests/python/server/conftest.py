@@ -1,0 +1,51 @@
+"""A server on a context that answers at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from fake_context import FakeContext
+from served import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+# Writes all that is in a message, and only that.
+TEMPLATE = (
+    "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+
+@pytest.fixture(scope="session")
+def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
+    """A tiny model with a chat template."""
+    path = tmp_path_factory.mktemp("chat") / "tiny.gguf"
+    with lh.Model(tiny_models.write(path, "llama", chat_template=TEMPLATE)) as model:
+        yield model
+
+
+@pytest.fixture(scope="session")
+def _both(chat_model: lh.Model) -> Iterator[tuple[FakeContext, Client]]:
+    ctx = FakeContext(chat_model)
+    with served(ctx) as client:
+        yield ctx, client
+    ctx.close()
+
+
+@pytest.fixture
+def fake(_both: tuple[FakeContext, Client]) -> FakeContext:
+    """The context of `client`, which remembers no other test."""
+    _both[0].reset()
+    return _both[0]
+
+
+@pytest.fixture
+def client(fake: FakeContext, _both: tuple[FakeContext, Client]) -> Client:  # noqa: ARG001
+    """A server with no limits."""
+    return _both[1]

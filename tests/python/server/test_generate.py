@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_context import answer
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fake_context import FakeContext
+    from served import Client
+
+USAGE = {
+    "prompt_tokens": 7,
+    "completion_tokens": 3,
+    "total_tokens": 10,
+    "prompt_tokens_details": {"cached_tokens": 3},
+}
+
+
+def test_a_prompt_is_answered_with_text_tokens_reason_and_usage(client: Client) -> None:
+    status, got = client.post("/generate", {"prompt": "a", "max_tokens": 3})
+    assert status == 200
+    assert got == {
+        "text": answer("a", 3),
+        "tokens": [0, 1, 2],
+        "finish_reason": "length",
+        "usage": USAGE,
+    }
+
+
+def test_settings_of_the_library_come_through_by_their_names(
+    client: Client, fake: FakeContext
+) -> None:
+    asked = {
+        "prompt": "a",
+        "max_tokens": 2,
+        "temperature": 0.5,
+        "top_k": 7,
+        "stop": ["x"],
+        "seed": 5,
+        "choices": ["b", "c"],
+        "logit_bias": {"3": -2.5},
+        "priority": 4,
+        "chat": True,
+        "system": "s",
+        "min_p": None,
+    }
+    assert client.post("/generate", asked)[0] == 200
+    (handle,) = fake.handles
+    params = handle.params
+    assert (params.temperature, params.top_k, params.seed) == (0.5, 7, 5)
+    assert (params.stop, params.logit_bias) == (("x",), ((3, -2.5),))
+    assert params.choices == ("b", "c")
+    assert params.min_p == 0.05  # null is the default
+    assert handle.options == {
+        "priority": 4,
+        "chat": True,
+        "system": "s",
+        "stream": False,
+    }
+
+
+def test_token_ids_are_a_prompt(client: Client, fake: FakeContext) -> None:
+    status, got = client.post("/generate", {"prompt": [5, 6], "max_tokens": 1})
+    assert (status, got["text"]) == (200, "5-6/0")
+    assert fake.handles[0].prompt == [5, 6]
+
+
+def test_a_stream_has_the_same_text_in_pieces(client: Client, fake: FakeContext) -> None:
+    events = client.events(
+        "/generate", {"prompt": "ä\u2028", "max_tokens": 3, "stream": True}
+    )
+    assert "".join(event["text"] for event in events) == answer("ä\u2028", 3)
+    assert [set(event) for event in events[:-1]] == [{"text"}] * 3
+    assert events[-1] == {
+        "text": "",
+        "tokens": [0, 1, 2],
+        "finish_reason": "length",
+        "usage": USAGE,
+    }
+    assert fake.handles[0].options["stream"] is True
+
+
+BAD = [
+    ({"prompt": "a", "top_x": 1}, "top_x", "unsupported_parameter"),
+    ({"prompt": "a", "temprature": None}, "temprature", "unsupported_parameter"),
+    ({}, "prompt", "missing_field"),
+    ({"prompt": None}, "prompt", "missing_field"),
+    ({"prompt": "a", "temperature": "hot"}, "temperature", "invalid_value"),
+    ({"prompt": "a", "max_tokens": 0}, "max_tokens", "invalid_value"),
+    ({"prompt": "a", "max_tokens": 1.5}, "max_tokens", "invalid_value"),
+    ({"prompt": "a", "max_tokens": 10**400}, "max_tokens", "invalid_value"),
+    ({"prompt": "a", "temperature": 10**400}, "temperature", "invalid_value"),
+    ({"prompt": "a", "stream": 1}, "stream", "invalid_value"),
+    ({"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias", "invalid_value"),
+    ({"prompt": "a", "logit_bias": [1]}, "logit_bias", "invalid_value"),
+    ({"prompt": "a", "stop": "\ud800"}, "stop", "invalid_value"),
+    ({"prompt": "a", "stop": [""]}, "stop", "invalid_value"),
+    ({"prompt": "a", "grammar": "a", "choices": ["b"]}, "grammar", "invalid_value"),
+    ({"prompt": ""}, "prompt", "invalid_prompt"),
+    ({"prompt": "a", "max_tokens": 1000}, "prompt", "context_length_exceeded"),
+]
+
+
+@pytest.mark.parametrize(("asked", "param", "code"), BAD)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_client_does_wrong_is_told_by_name(
+    client: Client, asked: dict[str, Any], param: str, code: str, *, stream: bool
+) -> None:
+    body = {"stream": True, **asked} if stream else asked
+    status, got = client.post("/generate", body)
+    error = got["error"]
+    assert (status, error["param"], error["code"]) == (400, param, code)
+    assert error["type"] == "invalid_request_error"
+    assert param in error["message"]
+
+
+def test_a_prompt_that_fails_is_the_servers_fault(client: Client) -> None:
+    for stream in (False, True):
+        status, got = client.post("/generate", {"prompt": "fail", "stream": stream})
+        assert (status, got["error"]["type"]) == (500, "server_error")
+        assert got["error"]["code"] == "generation_failed"
+
+
+def test_a_stream_that_fails_later_ends_with_an_event(
+    client: Client, fake: FakeContext
+) -> None:
+    fake.step_s = 0.01
+    fake.fails_at = 3
+    events = client.events("/generate", {"prompt": "a", "max_tokens": 9, "stream": True})
+    assert [event.get("text") for event in events[:3]] == ["a/0", " a/1", " a/2"]
+    assert events[3]["error"]["code"] == "generation_failed"
+    assert len(events) == 4
+
+
+def test_what_nobody_expected_is_logged_without_the_prompt(
+    client: Client, fake: FakeContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake.raises = RuntimeError("the prompt was: secret")
+    status, got = client.post("/generate", {"prompt": "secret"})
+    assert (status, got["error"]["type"]) == (500, "server_error")
+    assert "RuntimeError" in caplog.text
+    assert "in submit" in caplog.text
+    assert "secret" not in caplog.text
+    assert "secret" not in str(got)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_context import answer
+from llamaherd.server import serving
+from served import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    import llamaherd as lh
+
+PROGRAM = Path(__file__).parents[1] / "serve_fake.py"
+
+
+@contextmanager
+def _process(
+    model: lh.Model, grace_s: float = 30.0, step_s: float = 0.02
+) -> Iterator[tuple[Client, subprocess.Popen[str]]]:
+    command = [sys.executable, str(PROGRAM), str(model.path), str(grace_s), str(step_s)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield Client(int(line)), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _rest(link: socket.socket) -> bytes:
+    parts = []
+    while part := link.recv(1 << 16):
+        parts.append(part)
+    link.close()
+    return b"".join(parts)
+
+
+def _started(client: Client, body: dict[str, Any]) -> socket.socket:
+    """A stream whose first piece has come."""
+    link = client.connect("/generate", {**body, "stream": True})
+    assert link.recv(15) == b"HTTP/1.1 200 OK"
+    return link
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_running_requests_end_after_a_signal_and_nobody_new_comes_in(
+    chat_model: lh.Model, sig: signal.Signals
+) -> None:
+    with _process(chat_model) as (client, process):
+        whole = client.connect("/generate", {"prompt": "a", "max_tokens": 60})
+        stream = _started(client, {"prompt": "b", "max_tokens": 60})
+        waiting = [client.connect("/generate", {"prompt": "c", "max_tokens": 9})]
+        process.send_signal(sig)
+        text = _rest(whole)
+        assert text.startswith(b"HTTP/1.1 200")
+        assert json.loads(text.partition(b"\r\n\r\n")[2])["text"] == answer("a", 60)
+        with pytest.raises(ConnectionError):
+            client.connect("/generate", {"prompt": "d"})
+        assert b'"finish_reason":"length"' in _rest(stream)
+        assert all(_rest(link).startswith(b"HTTP/1.1 200") for link in waiting)
+        assert process.wait(30) == 0
+
+
+def test_what_does_not_end_in_time_is_told(chat_model: lh.Model) -> None:
+    with _process(chat_model, grace_s=0.2, step_s=0.05) as (client, process):
+        whole = client.connect("/generate", {"prompt": "a", "max_tokens": 400})
+        stream = _started(client, {"prompt": "b", "max_tokens": 400})
+        process.send_signal(signal.SIGTERM)
+        assert _rest(whole).startswith(b"HTTP/1.1 503")
+        text = _rest(stream)
+        assert b'"code": "stopping"' in text
+        assert text.endswith(b"0\r\n\r\n")
+        assert process.wait(30) == 0
+
+
+def test_a_second_signal_ends_at_once(chat_model: lh.Model) -> None:
+    with _process(chat_model, step_s=1.0) as (client, process):
+        link = _started(client, {"prompt": "b", "max_tokens": 400})
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 128 + signal.SIGTERM
+        link.close()
+
+
+def test_an_idle_server_ends_with_its_connections_open(chat_model: lh.Model) -> None:
+    with _process(chat_model) as (client, process):
+        link = socket.create_connection(("127.0.0.1", client.port))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        link.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_addresses() -> None:
+    with serving.bind("localhost", 0) as bound:
+        port = bound.getsockname()[1]
+        assert serving.is_local(bound)
+        assert serving.url(bound) == f"http://127.0.0.1:{port}"
+        names = serving.host_names(bound, "LocalHost")
+        assert names == {"localhost", "127.0.0.1", "::1"}
+        bound.listen()
+        with pytest.raises(OSError):
+            serving.bind("127.0.0.1", port)
+    with serving.bind("0.0.0.0", 0) as bound:
+        assert not serving.is_local(bound)
+        assert serving.host_names(bound, "0.0.0.0") is None
+    if socket.has_ipv6:
+        with serving.bind("::1", 0) as bound:
+            assert serving.is_local(bound)
+            assert serving.url(bound).startswith("http://[::1]:")

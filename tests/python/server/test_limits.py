@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import openai
+import pytest
+from fake_context import answer
+from served import NAME, served
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from fake_context import FakeContext
+    from served import Client
+
+LONG = {"prompt": "a", "max_tokens": 400}
+
+
+# ---- bodies ---------------------------------------------------------------------------
+
+BAD_BODIES = [
+    (b"", "not JSON"),
+    (b"[]", "must be a JSON object"),
+    (b'"a"', "must be a JSON object"),
+    (b"{", "not JSON"),
+    (b'{"prompt": "a"} x', "not JSON"),
+    (b'{"prompt": "\xff"}', "not UTF-8"),
+    (b"\xef\xbb\xbf{}", "not JSON"),
+    ('{"prompt": "ä"}'.encode("utf-16"), "not UTF-8"),
+    (b'{"temperature": NaN}', "NaN"),
+    (b'{"temperature": -Infinity}', "Infinity"),
+    (b'{"temperature": 1e999}', "too large"),
+    (b'{"max_tokens": ' + b"9" * 10_000 + b"}", "not JSON"),
+    (b'{"prompt": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "too deeply"),
+    (b'{"a":' * 200_000 + b"1" + b"}" * 200_000, "too deeply"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), BAD_BODIES)
+def test_what_is_no_json_is_refused(client: Client, body: bytes, message: str) -> None:
+    status, got = client.post("/generate", body)
+    assert status == 400
+    assert (got["error"]["code"], got["error"]["param"]) == ("invalid_json", None)
+    assert message in got["error"]["message"]
+
+
+def test_nesting_that_json_can_read_is_still_no_prompt(client: Client) -> None:
+    body = b'{"prompt": ' + b"[" * 500 + b"]" * 500 + b"}"
+    status, got = client.post("/generate", body)
+    assert (status, got["error"]["param"]) == (400, "prompt")
+
+
+@pytest.mark.parametrize("n_bytes", [2_000, 20_000, 200_000])
+def test_a_body_over_the_limit_gets_413(fake: FakeContext, n_bytes: int) -> None:
+    with served(fake, max_body=1000) as client:
+        exact = {"prompt": "a" * 900, "max_tokens": 1}
+        padding = b" " * (1000 - len(json.dumps(exact)))
+        assert client.post("/generate", json.dumps(exact).encode() + padding)[0] == 200
+        large = {"prompt": "a" * n_bytes}
+        status, got, headers = client.ask("POST", "/generate", large)
+        assert (status, got["error"]["code"]) == (413, "request_too_large")
+        assert headers["connection"] == "close"
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="x", max_retries=0)
+        with sdk, pytest.raises(openai.APIStatusError, match="1000 bytes") as caught:
+            sdk.completions.create(model=NAME, prompt="a" * n_bytes)
+        assert caught.value.status_code == 413
+    assert len(fake.handles) == 1
+
+
+def test_a_body_in_parts_without_a_length_is_counted(fake: FakeContext) -> None:
+    with served(fake, max_body=1000) as client:
+        small = [b'{"prompt": "a", ', b'"max_tokens": 1}']
+        assert (
+            httpx.post(f"{client.url}/generate", content=iter(small)).status_code == 200
+        )
+        large = (b"x" * 100 for _ in range(100))
+        assert httpx.post(f"{client.url}/generate", content=large).status_code == 413
+
+
+def test_a_body_that_never_ends_is_cut_off(fake: FakeContext) -> None:
+    with served(fake, max_body=1000) as client:
+        head = (
+            b"POST /generate HTTP/1.1\r\nHost: localhost\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", client.port), timeout=30) as link:
+            link.sendall(head)
+            with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
+                for _ in range(10_000):
+                    link.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+        assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+
+
+def test_large_bodies_at_once_are_bounded(fake: FakeContext) -> None:
+    with served(fake, max_body=10_000) as client:
+        head = (
+            b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n"
+        )
+        links = []
+        for _ in range(17):
+            link = socket.create_connection(("127.0.0.1", client.port), timeout=30)
+            link.sendall(head + b" " * 8999)
+            links.append(link)
+        wait_until(lambda: client.server.house.bodies.n_bytes == 17 * 8999)
+        assert client.post("/generate", b" " * 9_000)[0] == 429
+        for link in links:
+            link.close()
+        wait_until(lambda: client.server.house.bodies.n_bytes == 0)
+        assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+
+
+def test_a_head_that_never_ends_is_cut_off(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=30) as link:
+        link.sendall(b"POST /generate HTTP/1.1\r\nX: ")
+        with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
+            for _ in range(10_000):
+                link.sendall(b"x" * 0x10000)
+    assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+
+
+def test_one_connection_takes_many_requests(client: Client) -> None:
+    with httpx.Client(base_url=client.url) as http:
+        for i in range(50):
+            big = "b" * 400_000 if i % 10 == 0 else "a"
+            body = {"prompt": big, "max_tokens": 1}
+            got = http.post("/generate", json=body)
+            assert got.json()["text"] == f"{big}/0"
+
+
+# ---- who may come in ------------------------------------------------------------------
+
+
+def test_a_key_opens_every_door_but_health(fake: FakeContext) -> None:
+    with served(fake, api_key="sécret") as client:
+        right = {"Authorization": "Bearer sécret".encode().decode("latin-1")}
+        paths = ["/v1/models", f"/v1/models/{NAME}", "/metrics", "/nowhere", "/health/"]
+        asks: list[tuple[str, str, Any]] = [("GET", path, None) for path in paths]
+        for path in ("/generate", "/v1/completions", "/v1/chat/completions"):
+            asks += [("POST", path, {"prompt": "a"}), ("GET", path, None)]
+        for method, path, body in asks:
+            for wrong in ({}, {"Authorization": "Bearer secret"}, {"Authorization": "x"}):
+                status, got, headers = client.ask(method, path, body, wrong)
+                assert (status, got["error"]["code"]) == (401, "invalid_api_key"), path
+                assert headers["www-authenticate"] == "Bearer"
+            assert client.ask(method, path, body, right)[0] != 401
+        assert client.ask("GET", "/health")[:2] == (200, {"status": "ok"})
+    assert len(fake.handles) == 2
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1:1", "[::1]", "LOCALHOST:80", "127.0.0.1"]
+)
+def test_names_of_this_machine_are_served(client: Client, host: str) -> None:
+    assert client.ask("GET", "/v1/models", None, {"Host": host})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "[::1", "a@b"],
+)
+def test_other_names_are_not(client: Client, host: str) -> None:
+    """A page that made its own name point to this machine would send that name."""
+    status, got, _ = client.ask("GET", "/health", None, {"Host": host})
+    assert (status, got["error"]["code"]) == (403, "host")
+
+
+def test_pages_of_other_origins_are_not_served(client: Client, fake: FakeContext) -> None:
+    ask = {"prompt": "a", "max_tokens": 1}
+    for origin in ("http://evil.example", "null", f"http://localhost:{client.port}"):
+        status, got = client.post("/generate", ask, Origin=origin)
+        assert (status, got["error"]["code"]) == (403, "origin")
+    assert not fake.handles
+    assert client.post("/generate", ask, Origin=client.url)[0] == 200
+    answer = client.ask("OPTIONS", "/generate", None, {"Origin": "http://evil.example"})
+    assert not any(name.startswith("access-control") for name in answer[2])
+
+
+# ---- how many, how long ---------------------------------------------------------------
+
+
+def test_more_than_the_queue_holds_get_429(fake: FakeContext) -> None:
+    fake.may_run.clear()
+    with served(fake, queue=3) as client:
+        links = [client.connect("/generate", LONG) for _ in range(7)]  # 4 run, 3 wait
+        wait_until(lambda: len(fake.handles) == 7)
+        for path in ("/generate", "/v1/completions", "/v1/chat/completions"):
+            status, got, headers = client.ask("POST", path, {"prompt": "a"})
+            assert (status, got["error"]["type"]) == (429, "rate_limit_error")
+            assert 1 <= int(headers["retry-after"]) <= 60
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="x", max_retries=0)
+        with sdk, pytest.raises(openai.RateLimitError):
+            sdk.completions.create(model=NAME, prompt="a")
+        links.pop().close()
+        fake.may_run.set()
+        for link in links:
+            assert link.recv(100).startswith(b"HTTP/1.1 200")
+            link.close()
+        assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+        wait_until(lambda: client.server.house.queue.n_inside == 0)
+
+
+def test_300_connections_are_each_answered_or_told_to_wait(fake: FakeContext) -> None:
+    fake.step_s = 0.001
+    start = threading.Barrier(300)
+
+    def ask(i: int) -> tuple[int, Any]:
+        start.wait()
+        return client.post("/generate", {"prompt": f"p{i}", "max_tokens": 20})
+
+    with served(fake, queue=100) as client, ThreadPoolExecutor(300) as pool:
+        got = list(pool.map(ask, range(300)))
+        assert {status for status, _ in got} <= {200, 429}
+        assert all(
+            body["text"] == answer(f"p{i}", 20)
+            for i, (status, body) in enumerate(got)
+            if status == 200
+        )
+        assert sum(status == 200 for status, _ in got) >= 104
+        assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+
+
+def test_a_request_that_takes_too_long_ends(fake: FakeContext) -> None:
+    fake.step_s = 0.02
+    with served(fake, timeout_s=0.3) as client:
+        status, got, headers = client.ask("POST", "/generate", LONG)
+        assert (status, got["error"]["code"]) == (504, "timeout")
+        assert headers["x-should-retry"] == "false"
+        events = client.events("/generate", {**LONG, "stream": True})
+        assert events[-1]["error"]["code"] == "timeout"
+        assert len(events) > 1
+        assert client.post("/generate", {"prompt": "b", "max_tokens": 2})[0] == 200
+    assert [handle.is_cancelled for handle in fake.handles[:2]] == [True, True]
+
+
+# ---- clients that go away -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("started", [False, True])
+def test_a_client_that_goes_away_frees_its_slot(
+    client: Client, fake: FakeContext, *, stream: bool, started: bool
+) -> None:
+    fake.step_s = 0.005
+    if not started:
+        fake.may_run.clear()
+    link = client.connect("/generate", {**LONG, "stream": stream})
+    wait_until(lambda: bool(fake.handles))
+    if started:
+        wait_until(lambda: len(fake.handles[0].pieces) > 3)
+    assert not fake.handles[0].is_cancelled
+    link.close()
+    wait_until(lambda: fake.handles[0].is_cancelled)
+    fake.may_run.set()
+    wait_until(lambda: client.server.house.queue.n_inside == 0)
+    assert len(fake.handles[0].pieces) < 400
+
+
+def test_a_client_that_goes_away_while_it_waits_is_not_computed(
+    fake: FakeContext,
+) -> None:
+    fake.may_run.clear()
+    with served(fake) as client:
+        links = [client.connect("/generate", LONG) for _ in range(20)]
+        wait_until(lambda: len(fake.handles) == 20)
+        for link in links:
+            link.close()
+        wait_until(lambda: all(handle.is_cancelled for handle in fake.handles))
+        fake.may_run.set()
+        assert client.post("/generate", {"prompt": "a", "max_tokens": 2})[0] == 200
+
+
+def test_a_client_that_goes_away_with_half_a_body_does_nothing(
+    client: Client, fake: FakeContext
+) -> None:
+    head = b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", client.port)) as link:
+        link.sendall(head + b'{"prompt":')
+    assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+    assert len(fake.handles) == 1
+
+
+def test_a_reader_that_is_slow_holds_nobody_up(client: Client, fake: FakeContext) -> None:
+    slow = client.connect(
+        "/generate", {"prompt": "x" * 5000, "max_tokens": 400, "stream": True}
+    )
+    wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
+    assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+    text = b""
+    while b"finish_reason" not in text:
+        text = text[-100:] + slow.recv(1 << 16)
+    slow.close()

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import openai
+import pytest
+from fake_context import FakeContext, answer
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture
+def sdk(client: Client) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(
+        base_url=f"{client.url}/v1", api_key="none", max_retries=0
+    ) as made:
+        yield made
+
+
+def _text(fake: FakeContext, handle: int = -1) -> str:
+    """The prompt of a request."""
+    prompt = fake.handles[handle].prompt
+    return prompt if isinstance(prompt, str) else lh.detokenize(fake.model, prompt)
+
+
+def test_chat(sdk: openai.OpenAI, fake: FakeContext) -> None:
+    got = sdk.chat.completions.create(model=NAME, messages=HELLO, max_tokens=3)
+    (choice,) = got.choices
+    assert choice.message.role == "assistant"
+    assert choice.message.content == answer(fake.handles[0].prompt, 3)
+    assert choice.finish_reason == "length"
+    assert got.usage is not None
+    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (7, 3)
+    assert got.usage.prompt_tokens_details is not None
+    assert got.usage.prompt_tokens_details.cached_tokens == 3
+    assert (got.model, got.object) == (NAME, "chat.completion")
+    assert _text(fake) == "user:hello;assistant:"
+
+
+def test_completion(sdk: openai.OpenAI) -> None:
+    got = sdk.completions.create(model=NAME, prompt="a", max_tokens=2)
+    assert got.choices[0].text == answer("a", 2)
+    assert (got.object, got.choices[0].finish_reason) == ("text_completion", "length")
+    assert got.usage is not None
+    assert got.usage.total_tokens == 9
+
+
+def test_chat_as_a_stream(sdk: openai.OpenAI, fake: FakeContext) -> None:
+    chunks = list(
+        sdk.chat.completions.create(
+            model=NAME,
+            messages=HELLO,
+            max_completion_tokens=4,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    assert chunks[0].choices[0].delta.role == "assistant"
+    texts = [c.choices[0].delta.content for c in chunks if c.choices]
+    assert "".join(text or "" for text in texts) == answer(fake.handles[0].prompt, 4)
+    assert chunks[-2].choices[0].finish_reason == "length"
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens == 4
+    assert all(chunk.usage is None for chunk in chunks[:-1])
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_completion_as_a_stream_without_usage(client: Client) -> None:
+    events = client.events(TEXT, {"prompt": "a", "max_tokens": 2, "stream": True})
+    assert events.pop() == "[DONE]"
+    assert all("usage" not in event for event in events)
+    assert "".join(event["choices"][0]["text"] for event in events) == answer("a", 2)
+    assert [event["choices"][0]["finish_reason"] for event in events] == [
+        None,
+        None,
+        "length",
+    ]
+
+
+def test_many_at_once_from_asyncio(client: Client) -> None:
+    async def ask() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{client.url}/v1", api_key="x") as sdk:
+
+            async def one(i: int) -> str:
+                got = await sdk.completions.create(
+                    model=NAME, prompt=f"p{i}", max_tokens=3
+                )
+                return got.choices[0].text
+
+            async def streamed(i: int) -> str:
+                chunks = await sdk.completions.create(
+                    model=NAME, prompt=f"p{i}", max_tokens=3, stream=True
+                )
+                return "".join([chunk.choices[0].text async for chunk in chunks])
+
+            got = await asyncio.gather(
+                *(one(i) for i in range(20)), *(streamed(i) for i in range(20))
+            )
+        assert got == [answer(f"p{i}", 3) for i in range(20)] * 2
+
+    asyncio.run(ask())
+
+
+def test_defaults_are_openais(client: Client, fake: FakeContext) -> None:
+    assert client.post(TEXT, {"prompt": "a"})[0] == 200
+    params = fake.handles[0].params
+    assert (params.temperature, params.top_p, params.max_tokens) == (1.0, 1.0, 16)
+    assert params.seed == -1  # a fresh one
+    assert (params.top_k, params.min_p) == (40, 0.05)  # not of its API: the library's
+
+
+@pytest.mark.parametrize(
+    ("settings", "n"),
+    [
+        ({}, 512 - 23),  # what the model has room for
+        ({"n_ctx": 100}, 100 - 23),
+        ({"max_tokens": 50}, 50),
+        ({"n_ctx": 10}, 1),
+    ],
+)
+def test_a_chat_that_names_no_number_gets_what_there_is_room_for(
+    fake: FakeContext, settings: dict[str, Any], n: int
+) -> None:
+    with served(fake, **settings) as client:
+        messages = [{"role": "user", "content": "x" * 6}]
+        assert client.post(CHAT, {"messages": messages})[0] == 200
+    handle = fake.handles[0]
+    assert len(handle.prompt) == 23
+    assert handle.params.max_tokens == n
+
+
+def test_sampling_comes_through(client: Client, fake: FakeContext) -> None:
+    asked = {
+        "model": NAME,
+        "prompt": ["a"],
+        "temperature": 0,
+        "top_p": 0.5,
+        "stop": "x",
+        "seed": -2,
+        "logit_bias": {"5": -100},
+        "max_tokens": 3,
+        "max_completion_tokens": 3,
+    }
+    assert client.post(TEXT, asked)[0] == 200
+    params = fake.handles[0].params
+    assert (params.temperature, params.top_p, params.stop) == (0, 0.5, ("x",))
+    assert (params.seed, params.logit_bias) == (2**32 - 2, ((5, -100),))
+    assert client.post(TEXT, {"prompt": [[1, 2]]})[0] == 200
+    assert fake.handles[1].prompt == [1, 2]
+
+
+def test_fields_that_ask_for_nothing_are_taken(client: Client) -> None:
+    harmless = {
+        "n": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0.0,
+        "logprobs": None,
+        "user": "somebody",
+        "response_format": {"type": "text"},
+        "tools": None,
+        "stream_options": None,
+        "logit_bias": None,
+        "seed": None,
+    }
+    assert client.post(CHAT, {"messages": HELLO, **harmless})[0] == 200
+
+
+def test_messages_of_an_answer_can_be_sent_back(
+    client: Client, fake: FakeContext
+) -> None:
+    got = client.post(CHAT, {"messages": HELLO, "max_tokens": 1})[1]
+    message = {**got["choices"][0]["message"], "tool_calls": None, "annotations": []}
+    parts = [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]
+    more = [
+        {"role": "developer", "content": "a"},
+        *HELLO,
+        message,
+        {"role": "user", "content": parts},
+    ]
+    assert client.post(CHAT, {"messages": more})[0] == 200
+    text = _text(fake)
+    assert text.startswith("system:a;user:hello;assistant:")
+    assert text.endswith(";user:bc;assistant:")
+
+
+BAD_BOTH = [
+    ({"tools": [{"type": "function"}]}, "tools"),
+    ({"n": 2}, "n"),
+    ({"logprobs": True}, "logprobs"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"frequency_penalty": 0.5}, "frequency_penalty"),
+    ({"nonsense": None}, "nonsense"),
+    ({"top_k": 5}, "top_k"),
+    ({"user": 5}, "user"),
+    ({"temperature": 3}, "temperature"),
+    ({"temperature": -1}, "temperature"),
+    ({"top_p": 1.5}, "top_p"),
+    ({"seed": 0.5}, "seed"),
+    ({"seed": 1 << 70}, "seed"),
+    ({"logit_bias": {"5": 101}}, "logit_bias"),
+    ({"logit_bias": {"-5": 1}}, "logit_bias"),
+    ({"logit_bias": [[5, 1]]}, "logit_bias"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
+    ({"stream": "yes"}, "stream"),
+    ({"stream_options": {"include_usage": True}}, "stream_options"),
+    ({"stream": True, "stream_options": 5}, "stream_options"),
+    ({"stream": True, "stream_options": {"x": 5}}, "stream_options.x"),
+    ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), BAD_BOTH)
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_what_cannot_be_done_is_refused_by_name(
+    client: Client, path: str, fields: dict[str, Any], param: str
+) -> None:
+    ask: dict[str, Any] = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
+    status, got = client.post(path, {**ask, **fields})
+    assert (status, got["error"]["param"]) == (400, param)
+    assert param in got["error"]["message"]
+    assert got["error"]["type"] == "invalid_request_error"
+
+
+BAD_MESSAGES = [
+    (None, "messages"),
+    ([], "messages"),
+    ("hello", "messages"),
+    (["hello"], "messages[0]"),
+    ([{"content": "a"}], "messages[0].role"),
+    ([{"role": "tool", "content": "a"}], "messages[0].role"),
+    ([{"role": ["user"], "content": "a"}], "messages[0].role"),
+    ([{"role": "user"}], "messages[0].content"),
+    ([{"role": "user", "content": 5}], "messages[0].content"),
+    ([{"role": "user", "content": []}], "messages[0].content"),
+    ([{"role": "user", "content": ["a"]}], "messages[0].content[0]"),
+    (
+        [{"role": "user", "content": [{"type": "image_url", "text": "a"}]}],
+        "messages[0].content[0]",
+    ),
+    (
+        [{"role": "user", "content": [{"type": "text", "text": 5}]}],
+        "messages[0].content[0]",
+    ),
+    ([{"role": "user", "content": "a", "name": "b"}], "messages[0].name"),
+    ([{"role": "user", "content": "\ud800"}], "messages"),
+]
+
+
+@pytest.mark.parametrize(("messages", "param"), BAD_MESSAGES)
+def test_bad_messages(client: Client, messages: object, param: str) -> None:
+    status, got = client.post(CHAT, {"messages": messages})
+    assert (status, got["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize("prompt", [None, 5, {}, ["a", "b"], "", "\ud800", ["a", 1]])
+def test_bad_prompts(client: Client, prompt: object) -> None:
+    status, got = client.post(TEXT, {"prompt": prompt})
+    assert (status, got["error"]["param"]) == (400, "prompt")
+
+
+def test_a_model_without_a_template_has_no_chat(tiny_path: Any) -> None:
+    with lh.Model(tiny_path("llama")) as model:
+        ctx = FakeContext(model)
+        with served(ctx) as client:
+            status, got = client.post(CHAT, {"messages": HELLO})
+        ctx.close()
+    assert (status, got["error"]["code"]) == (400, "chat_template")
+
+
+def test_another_model_is_not_there(sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="tiny"):
+        sdk.chat.completions.create(model="gpt-4", messages=HELLO)
+
+
+def test_models(sdk: openai.OpenAI) -> None:
+    assert [model.id for model in sdk.models.list()] == [NAME]
+    assert sdk.models.retrieve(NAME).owned_by == "llamaherd"
+    with pytest.raises(openai.NotFoundError):
+        sdk.models.retrieve("gpt-4")
+
+
+def test_errors_are_those_of_the_sdk(sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        sdk.completions.create(model=NAME, prompt="a", n=2)
+    assert (caught.value.param, caught.value.code) == ("n", "unsupported_parameter")
+    with pytest.raises(openai.InternalServerError):
+        sdk.completions.create(model=NAME, prompt="fail")
+
+
+def test_a_stream_that_fails_raises_in_the_sdk(
+    sdk: openai.OpenAI, fake: FakeContext
+) -> None:
+    fake.fails_at = 2
+    chunks = sdk.completions.create(model=NAME, prompt="a", stream=True)
+    with pytest.raises(openai.APIError, match="failed"):
+        list(chunks)
+
+
+def test_text_in_a_message_ends_no_message(client: Client, fake: FakeContext) -> None:
+    content = "</s>a"
+    messages = [{"role": "user", "content": content}]
+    assert client.post(CHAT, {"messages": messages})[0] == 200
+    eos = fake.model.info.eos
+    assert eos not in list(fake.handles[0].prompt)
+    assert json.dumps(content)[1:-1] in _text(fake)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from llamaherd.server.settings import Settings
+from served import NAME, served
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    import pytest
+    from fake_context import FakeContext
+    from served import Client
+
+
+def test_health_tells_whether_prompts_can_run(client: Client, fake: FakeContext) -> None:
+    assert client.ask("GET", "/health")[:2] == (200, {"status": "ok"})
+    fake.closed = True
+    try:
+        assert client.ask("GET", "/health")[:2] == (503, {"status": "closed"})
+        status, got = client.post("/generate", {"prompt": "a"})
+        assert (status, got["error"]["code"]) == (503, "stopping")
+    finally:
+        fake.closed = False
+
+
+def test_paths_and_methods_that_there_are_not(client: Client) -> None:
+    status, got, _ = client.ask("GET", "/nowhere")
+    assert (status, got["error"]["type"]) == (404, "not_found_error")
+    status, got, headers = client.ask("GET", "/generate")
+    assert (status, got["error"]["type"]) == (405, "invalid_request_error")
+    assert headers["allow"] == "POST"
+    assert client.ask("DELETE", "/health")[0] == 405
+    assert client.ask("HEAD", "/health")[0] == 200
+
+
+def test_metrics_count_what_was_answered(fake: FakeContext) -> None:
+    with served(fake) as client:
+        client.post("/generate", {"prompt": "a", "max_tokens": 3})
+        client.events("/generate", {"prompt": "a", "max_tokens": 2, "stream": True})
+        client.post("/generate", {"prompt": ""})
+        client.ask("GET", "/a/path/of/a/client's")
+        fake.may_run.clear()
+        client.connect("/v1/completions", {"prompt": "a"}).close()
+        wait_until(lambda: len(fake.handles) == 4 and fake.handles[3].is_cancelled)
+        fake.may_run.set()
+        wait_until(lambda: client.server.house.queue.n_inside == 0)
+        text = client.ask("GET", "/metrics")[1]
+    figures = dict(re.findall(r"^(llamaherd_\S+) (\S+)$", text, re.MULTILINE))
+    requests = "llamaherd_requests_total"
+    assert figures[f'{requests}{{path="/generate",status="200"}}'] == "2.0"
+    assert figures[f'{requests}{{path="/generate",status="400"}}'] == "1.0"
+    assert figures[f'{requests}{{path="/v1/completions",status="499"}}'] == "1.0"
+    assert figures[f'{requests}{{path="(other)",status="404"}}'] == "1.0"
+    assert figures["llamaherd_generated_tokens_total"] == "5.0"
+    assert figures["llamaherd_prompt_tokens_total"] == "14.0"
+    assert figures["llamaherd_reused_tokens_total"] == "6.0"
+    assert figures["llamaherd_n_slots"] == "4.0"
+    assert figures["llamaherd_n_ctx"] == "512.0"
+    assert figures["llamaherd_queue_seconds_sum"] == "0.5"
+    assert figures["llamaherd_first_token_seconds_count"] == "2.0"
+    assert figures['llamaherd_request_seconds_count{path="/generate"}'] == "3.0"
+
+
+def test_two_servers_in_a_process_count_by_themselves(fake: FakeContext) -> None:
+    with served(fake) as one, served(fake) as two:
+        one.post("/generate", {"prompt": "a", "max_tokens": 3})
+        assert "llamaherd_generated_tokens_total 0.0" in two.ask("GET", "/metrics")[1]
+
+
+def test_the_log_has_a_line_for_each_request_and_no_prompt(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    client.post("/generate", {"prompt": "secret", "max_tokens": 3})
+    client.post("/generate", {"prompt": "secret", "secret": 3})
+    client.post("/generate", {"prompt": "fail secret"})
+    client.post("/generate", b'{"prompt": "secret')
+    client.post("/v1/completions?secret=1", {"prompt": "secret", "model": "secret"})
+    client.post("/secret", {"prompt": "secret"}, Authorization="Bearer secret")
+    client.events("/v1/completions", {"prompt": "secret", "stream": True})
+    wait_until(lambda: len(caplog.records) == 7)
+    assert "secret" not in caplog.text
+    lines = [record.getMessage() for record in caplog.records]
+    patterns = [
+        r"POST /generate 200 \d+\.\d{3} s 7\+3 tokens",
+        r"POST /generate 400 \d+\.\d{3} s",
+        r"POST /generate 500 \d+\.\d{3} s",
+        r"POST /generate 400 \d+\.\d{3} s",
+        r"POST /v1/completions 404 \d+\.\d{3} s",
+        r"POST \(other\) 404 \d+\.\d{3} s",
+        r"POST /v1/completions 200 \d+\.\d{3} s 7\+16 tokens",
+    ]
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.fullmatch(pattern, line)
+
+
+def test_nothing_tells_the_key(fake: FakeContext) -> None:
+    assert "secret" not in repr(Settings(model_name=NAME, api_key="secret"))
+    with served(fake, api_key="secret") as client:
+        assert "secret" not in str(client.ask("GET", "/metrics"))

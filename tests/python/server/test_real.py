@@ -1,0 +1,256 @@
+"""The command itself, on a real model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import openai
+import pytest
+from served import Client
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.model, pytest.mark.slow]
+
+N_SLOTS = 8
+ASK = {"max_tokens": 12}
+PROMPTS = [f"The number {i} is followed by" for i in range(9)]
+LONG = " ".join(f"The number {i} is followed by {i + 1}." for i in range(8))
+PROMPTS.append(LONG)  # worth a place in the prefix cache
+HELLO: list[Any] = [{"role": "user", "content": "Say hello."}]
+
+
+@contextmanager
+def _process(path: Path, *options: str) -> Iterator[tuple[Client, subprocess.Popen[str]]]:
+    command = [sys.executable, "-m", "llamaherd.cli", "serve", str(path), "--port", "0"]
+    command += ["--n-seq-max", str(N_SLOTS), "--n-threads", "2", *options]
+    log = subprocess.DEVNULL  # nobody reads it: a pipe would be full one day
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
+        assert found
+        yield Client(int(found.group(1))), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def client(smollm2_path: Path) -> Iterator[Client]:
+    with _process(smollm2_path, "--deterministic", "--queue", "250") as (started, _):
+        yield started
+
+
+@pytest.fixture(scope="module")
+def alone(smollm2: lh.Model) -> Iterator[dict[str, str | None]]:
+    """What each prompt is answered by itself."""
+    with lh.Context(smollm2, n_threads=2, deterministic=True) as ctx:
+        yield {prompt: lh.generate(ctx, prompt, max_tokens=12).text for prompt in PROMPTS}
+
+
+def _answer(client: Client, prompt: str) -> Any:
+    status, got = client.post("/generate", {"prompt": prompt, **ASK})
+    assert status == 200, got
+    return got
+
+
+def _load(client: Client) -> dict[str, float]:
+    text = client.ask("GET", "/metrics")[1]
+    found = re.findall(r"^llamaherd_(n_\w+) (\S+)$", text, re.MULTILINE)
+    return {name: float(value) for name, value in found}
+
+
+def _n_inside(client: Client) -> float:
+    load = _load(client)
+    return load["n_running"] + load["n_waiting"]
+
+
+def _n_seen(client: Client) -> float:
+    """Prompts that are here, or were."""
+    text = client.ask("GET", "/metrics")[1]
+    found = re.search(r'_requests_total\{path="/generate".* (\S+)$', text, re.MULTILINE)
+    return _n_inside(client) + (float(found.group(1)) if found else 0)
+
+
+def test_one_after_the_other_and_at_once_texts_are_those_alone(
+    client: Client, alone: dict[str, str | None]
+) -> None:
+    for prompt in PROMPTS[:3]:
+        assert _answer(client, prompt)["text"] == alone[prompt]
+    with ThreadPoolExecutor(5) as pool:
+        got = list(pool.map(lambda prompt: _answer(client, prompt), PROMPTS[3:8]))
+    assert [each["text"] for each in got] == [alone[prompt] for prompt in PROMPTS[3:8]]
+
+
+def test_ten_equal_ones_are_read_once(
+    client: Client, alone: dict[str, str | None]
+) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        got = list(pool.map(lambda _: _answer(client, LONG), range(10)))
+    assert {each["text"] for each in got} == {alone[LONG]}
+    got = [_answer(client, LONG) for _ in range(10)]
+    assert {each["text"] for each in got} == {alone[LONG]}
+    usages = [each["usage"] for each in got]
+    assert all(usage == usages[1] for usage in usages[2:])
+    assert usages[1]["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+def test_streams_have_the_same_texts(
+    client: Client, alone: dict[str, str | None]
+) -> None:
+    def stream(prompt: str) -> str:
+        events = client.events("/generate", {"prompt": prompt, **ASK, "stream": True})
+        assert len(events) > 5
+        return "".join(event["text"] for event in events)
+
+    with ThreadPoolExecutor(10) as pool:
+        assert list(pool.map(stream, PROMPTS)) == list(alone.values())
+
+
+def test_the_sdk(client: Client, smollm2: lh.Model) -> None:
+    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
+        (model,) = sdk.models.list()
+        whole = sdk.chat.completions.create(
+            model=model.id, messages=HELLO, temperature=0, max_tokens=30
+        )
+        chunks = sdk.chat.completions.create(
+            model=model.id, messages=HELLO, temperature=0, max_tokens=30, stream=True
+        )
+        pieces = [chunk.choices[0].delta.content or "" for chunk in chunks]
+        drawn = sdk.completions.create(
+            model=model.id, prompt="One day,", seed=5, max_tokens=20
+        )
+    with lh.Context(smollm2, n_threads=2, deterministic=True) as ctx:
+        out = lh.generate_parallel(ctx, [HELLO], chat=True, max_tokens=30)[0]
+        again = lh.generate(ctx, "One day,", temperature=1.0, seed=5, max_tokens=20)
+    assert whole.choices[0].message.content == "".join(pieces) == out.text
+    assert whole.choices[0].finish_reason == out.finish_reason
+    assert whole.usage is not None
+    assert whole.usage.prompt_tokens == out.n_prompt_tokens
+    assert drawn.choices[0].text == again.text
+
+
+def test_the_sdk_from_asyncio(client: Client, alone: dict[str, str | None]) -> None:
+    async def ask_all() -> list[str]:
+        async with openai.AsyncOpenAI(base_url=f"{client.url}/v1", api_key="x") as sdk:
+            (model,) = (await sdk.models.list()).data
+
+            async def one(prompt: str) -> str:
+                chunks = await sdk.completions.create(
+                    model=model.id,
+                    prompt=prompt,
+                    max_tokens=12,
+                    temperature=0,
+                    stream=True,
+                )
+                return "".join([chunk.choices[0].text async for chunk in chunks])
+
+            return await asyncio.gather(*map(one, PROMPTS))
+
+    assert asyncio.run(ask_all()) == list(alone.values())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_200_clients_that_go_away_leave_nothing_behind(
+    client: Client, alone: dict[str, str | None], *, stream: bool
+) -> None:
+    bodies = [
+        {"prompt": f"Story {i}:", "max_tokens": 1500, "stream": stream}
+        for i in range(200)
+    ]
+    links = [client.connect("/generate", body) for body in bodies]
+    time.sleep(0.5)
+    for link in links:
+        link.close()
+    assert _answer(client, PROMPTS[0])["text"] == alone[PROMPTS[0]]
+    wait_until(lambda: _n_inside(client) == 0)
+
+
+def test_a_client_that_goes_away_in_a_long_prompt(client: Client) -> None:
+    links = [
+        client.connect("/generate", {"prompt": f"{i} " * 700, "max_tokens": 500})
+        for i in range(10)
+    ]
+    wait_until(lambda: _load(client)["n_running"] > 0)
+    for link in links:
+        link.close()
+    wait_until(lambda: _n_inside(client) == 0)
+
+
+def test_300_at_once_are_each_answered_or_told_to_wait(client: Client) -> None:
+    start = threading.Barrier(300)
+
+    def ask(i: int) -> tuple[int, Any]:
+        start.wait()
+        return client.post("/generate", {"prompt": f"Story {i}:", "max_tokens": 2})
+
+    with ThreadPoolExecutor(300) as pool:
+        got = list(pool.map(ask, range(300)))
+    assert {status for status, _ in got} <= {200, 429}
+    assert sum(status == 200 for status, _ in got) >= 250
+    assert all(len(body["tokens"]) == 2 for status, body in got if status == 200)
+
+
+def test_what_the_model_cannot_is_the_clients_fault(client: Client) -> None:
+    asks: list[tuple[dict[str, Any], str, str]] = [
+        ({"prompt": "word " * 20_000}, "prompt", "context_length_exceeded"),
+        ({"prompt": "a", "max_tokens": 1 << 30}, "prompt", "context_length_exceeded"),
+        ({"prompt": ""}, "prompt", "invalid_prompt"),
+        ({"prompt": []}, "prompt", "invalid_prompt"),
+        ({"prompt": [5, -1]}, "prompt", "invalid_value"),
+        ({"prompt": [49152]}, "prompt", "invalid_value"),
+        ({"prompt": [0.5]}, "prompt", "invalid_value"),
+        ({"prompt": {"a": 1}}, "prompt", "invalid_value"),
+        ({"prompt": "a", "grammar": "root ::= ("}, "grammar", "invalid_value"),
+        ({"prompt": "a", "logit_bias": {"999999": 1}}, "logit_bias", "invalid_value"),
+        ({"prompt": "a", "system": "b"}, "system", "invalid_value"),
+        ({"prompt": [{"role": "user"}], "chat": True}, "prompt", "invalid_value"),
+    ]
+    for ask, param, code in asks:
+        status, got = client.post("/generate", ask)
+        error = got["error"]
+        assert (status, error["param"], error["code"]) == (400, param, code), error
+
+
+def test_sigterm_lets_requests_end(
+    smollm2_path: Path, alone: dict[str, str | None]
+) -> None:
+    with _process(smollm2_path, "--deterministic") as (client, process):
+        prompts = PROMPTS * 3  # more than there are slots
+        links = [client.connect("/generate", {"prompt": p, **ASK}) for p in prompts]
+        # One that has not been read when the signal comes is not let in.
+        wait_until(lambda: _n_seen(client) >= len(links))
+        process.send_signal(signal.SIGTERM)
+        for link, prompt in zip(links, prompts, strict=True):
+            data = b""
+            while part := link.recv(1 << 16):
+                data += part
+            link.close()
+            assert json.loads(data.partition(b"\r\n\r\n")[2])["text"] == alone[prompt]
+        assert process.wait(60) == 0
+
+
+def test_a_key_from_the_environment(
+    smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "LLAMAHERD_API_KEY", "secret")
+    with _process(smollm2_path, "--alias", "small") as (client, _):
+        assert client.ask("GET", "/v1/models")[0] == 401
+        with openai.OpenAI(base_url=f"{client.url}/v1", api_key="secret") as sdk:
+            assert [model.id for model in sdk.models.list()] == ["small"]
