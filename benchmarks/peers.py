@@ -52,7 +52,8 @@ def environment() -> dict[str, str]:
     return os.environ | {"LD_LIBRARY_PATH": str(libraries)}
 
 
-def _cells(n_tokens: float) -> int:
+def round_up(n_tokens: float) -> int:
+    """The cells that libllama gives a sequence of so many tokens."""
     return -(-int(n_tokens) // _BLOCK) * _BLOCK
 
 
@@ -111,7 +112,7 @@ def _batched_bench(  # noqa: PLR0917 - the settings of the program
     *,
     shared: bool = False,
 ) -> list[dict[str, float]]:
-    cells = _cells(n_prompt + n_new + 1) * max(sizes)
+    cells = round_up(n_prompt + n_new + 1) * max(sizes)
     command = [
         *(str(program("llama-batched-bench")), "-m", model, "-fa", "on", "-no-kvu"),
         *("-t", str(n_threads), "-tb", str(n_threads), "-c", str(cells)),
@@ -145,9 +146,9 @@ def run_server(
         swa: Keep all cells of layers with sliding windows (`--swa-full`), without which
             the server computes shared beginnings of such models anew each time.
     """
-    cells = _cells(longest + 8) * n_slots
+    cells = round_up(longest + 8) * n_slots
     settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]
-    with _server(model, n_threads, settings) as (port, process):
+    with llama_server(model, n_threads, settings) as (port, process):
         connections = local()
 
         def answer(request: tuple[int, str, int]) -> str:
@@ -193,9 +194,10 @@ def _complete(
 
 
 @contextmanager
-def _server(
+def llama_server(
     model: str, n_threads: int, settings: list[str]
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A llama-server until the block ends: its port and process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

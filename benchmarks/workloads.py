@@ -76,7 +76,7 @@ def passages(n: int, n_words: int) -> list[str]:
     return [" ".join(words[i * step : i * step + n_words]) for i in range(n)]
 
 
-def _codebook(examples: list[str]) -> str:
+def codebook_prompt(examples: list[str]) -> str:
     """Instructions with examples, about 400 tokens. Only their number matters."""
     shown = "".join(
         f"Sentence: {text}\nCode: {_LABELS[i % len(_LABELS)]}\n\n"
@@ -98,7 +98,7 @@ def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
     new = 8 if quick else 64
 
     distinct = texts[:n_texts]
-    codebook = _codebook(texts[-12:])
+    codebook = codebook_prompt(texts[-12:])
     to_label = [
         f"{codebook}Sentence: {text}\nCode:" for text in texts[64 : 64 + n_labels]
     ]

@@ -1,0 +1,302 @@
+"""What HTTP costs, and llamaherd's server against llama-server, on the same kernels.
+
+python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--slots N ...]
+    [--workloads NAME ...] [--streams]
+
+Everything is there at the same time and takes turns, pass after pass, so that a machine
+whose speed drifts treats all alike: the library in this process, as one call and with a
+handle for each of the clients; `llamaherd serve`; llama-server, with each number of slots
+(only if benchmarks/build_peers.sh has built it). Each pass has texts of its own: servers
+remember what they have read. The first is not counted.
+
+With --streams every answer is read as a stream, and the time to its first text counts.
+Each pass is a line of JSON in benchmarks/results/server.jsonl; the medians are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from threading import local
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import peers
+from disturbance import watch
+from session import describe
+from workloads import SEED, codebook_prompt, sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+RESULTS = Path(__file__).parent / "results/server.jsonl"
+_N_PROMPTS = {"distinct": 64, "annotate": 100}
+_N_TOKENS = {"distinct": 64, "annotate": 8}
+_TIMEOUT_S = 600.0
+
+
+@dataclass
+class Pass:
+    """What one engine did in one pass.
+
+    Attributes:
+        seconds: Until the last answer was there.
+        texts: All answers.
+        first_s: For each prompt the time to the first text of its answer; of one that was
+            not streamed nothing.
+    """
+
+    seconds: float
+    texts: list[str]
+    first_s: list[float]
+
+
+class Texts:
+    """Prompts that no pass has had before."""
+
+    def __init__(self) -> None:
+        texts = sentences()
+        random.Random(SEED).shuffle(texts)  # noqa: S311 - the same ones each time
+        self._codebook = codebook_prompt(texts[-12:])
+        self._texts = texts[:-12]
+        self._i = 0
+
+    def next(self, workload: str) -> list[str]:
+        """The prompts of a pass."""
+        n = _N_PROMPTS[workload]
+        if self._i + n > len(self._texts):
+            raise SystemExit("there are no more sentences: ask for fewer passes")
+        new = self._texts[self._i : self._i + n]
+        self._i += n
+        if workload == "distinct":
+            return new
+        return [f"{self._codebook}Sentence: {text}\nCode:" for text in new]
+
+
+# ---- the library ----------------------------------------------------------------------
+
+
+def run_call(ctx: lh.Context, prompts: list[str], n: int) -> Pass:
+    """All prompts in one call."""
+    start = time.perf_counter()
+    out = lh.generate_parallel(ctx, prompts, max_tokens=n, ignore_eos=True)
+    return Pass(time.perf_counter() - start, [text or "" for text in out.texts], [])
+
+
+def run_handles(
+    ctx: lh.Context, prompts: list[str], n: int, n_clients: int, *, streams: bool
+) -> Pass:
+    """As many prompts as there are clients at once, each with a handle."""
+    texts = [""] * len(prompts)
+    first_s = []
+    waiting = iter(enumerate(prompts))
+
+    async def client() -> None:
+        for i, prompt in waiting:
+            asked = time.perf_counter()
+            handle = ctx.submit(prompt, max_tokens=n, ignore_eos=True, stream=streams)
+            if streams:
+                pieces = []
+                async for piece in handle:
+                    if not pieces:
+                        first_s.append(time.perf_counter() - asked)
+                    pieces.append(piece)
+                texts[i] = "".join(pieces)
+            else:
+                texts[i] = (await handle).text or ""
+
+    async def all_clients() -> None:
+        await asyncio.gather(*(client() for _ in range(n_clients)))
+
+    start = time.perf_counter()
+    asyncio.run(all_clients())
+    return Pass(time.perf_counter() - start, texts, first_s)
+
+
+# ---- servers --------------------------------------------------------------------------
+
+
+@contextmanager
+def llamaherd_server(
+    model: str, n_threads: int, n_clients: int
+) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """`llamaherd serve` until the block ends: its port and process."""
+    command = [sys.executable, "-m", "llamaherd.cli", "serve", model, "--port", "0"]
+    command += ["--n-seq-max", str(n_clients), "--n-threads", str(n_threads)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        line = process.stdout.readline() if process.stdout else ""
+        if " at http://" not in line:
+            raise peers.PeerError("llamaherd serve did not start")
+        yield int(line.split(" at http://")[1].split()[0].rpartition(":")[2]), process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _own_body(prompt: str, n: int, *, streams: bool) -> tuple[str, dict[str, object]]:
+    body = {"prompt": prompt, "max_tokens": n, "ignore_eos": True, "stream": streams}
+    return "/generate", body
+
+
+def _peer_body(prompt: str, n: int, *, streams: bool) -> tuple[str, dict[str, object]]:
+    body = {"prompt": prompt, "n_predict": n, "ignore_eos": True, "stream": streams}
+    return "/completion", {**body, "temperature": 0.0, "top_k": 40, "min_p": 0.05}
+
+
+def run_server(
+    port: int,
+    make_body: Callable[..., tuple[str, dict[str, object]]],
+    prompts: list[str],
+    n: int,
+    n_clients: int,
+    *,
+    streams: bool,
+) -> Pass:
+    """The same over HTTP, on connections that stay."""
+    connections = local()
+    first_s: list[float] = []
+
+    def ask(prompt: str) -> str:
+        if not hasattr(connections, "http"):
+            connections.http = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+        path, body = make_body(prompt, n, streams=streams)
+        asked = time.perf_counter()
+        headers = {"Content-Type": "application/json"}
+        connections.http.request("POST", path, json.dumps(body), headers)
+        answer = connections.http.getresponse()
+        if answer.status != 200:
+            raise peers.PeerError(f"status {answer.status}: {answer.read()[:500]!r}")
+        if not streams:
+            return _text_of(json.loads(answer.read()))
+        texts = []
+        for line in answer:
+            if line.startswith(b"data: {"):
+                text = _text_of(json.loads(line[6:]))
+                if text and not texts:
+                    first_s.append(time.perf_counter() - asked)
+                texts.append(text)
+        return "".join(texts)
+
+    with ThreadPoolExecutor(n_clients) as pool:
+        start = time.perf_counter()
+        texts = list(pool.map(ask, prompts))
+        return Pass(time.perf_counter() - start, texts, first_s)
+
+
+def _text_of(answer: dict[str, str]) -> str:
+    return answer["text"] if "text" in answer else answer["content"]
+
+
+# ---- turns ----------------------------------------------------------------------------
+
+
+def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]:
+    """All passes of a workload, by engine."""
+    n, clients, streams = _N_TOKENS[workload], options.clients, options.streams
+    with ExitStack() as stack:
+        model = stack.enter_context(lh.Model(options.model))
+        ctx = stack.enter_context(
+            lh.Context(model, n_seq_max=clients, n_threads=options.threads)
+        )
+        own, _ = stack.enter_context(
+            llamaherd_server(options.model, options.threads, clients)
+        )
+        engines: dict[str, Callable[[list[str]], Pass]] = {
+            "call": lambda prompts: run_call(ctx, prompts, n),
+            "handles": lambda prompts: run_handles(
+                ctx, prompts, n, clients, streams=streams
+            ),
+            "http": lambda prompts: run_server(
+                own, _own_body, prompts, n, clients, streams=streams
+            ),
+        }
+        if streams:
+            del engines["call"]
+        for n_slots in options.slots if peers.FOLDER.exists() else ():
+            settings = ["-np", str(n_slots), "-c", str(1024 * n_slots)]
+            peer, _ = stack.enter_context(
+                peers.llama_server(options.model, options.threads, settings)
+            )
+            engines[f"llama-server-{n_slots}"] = lambda prompts, port=peer: run_server(
+                port, _peer_body, prompts, n, clients, streams=streams
+            )
+        return _take_turns(engines, options, workload)
+
+
+def _take_turns(
+    engines: dict[str, Callable[[list[str]], Pass]],
+    options: argparse.Namespace,
+    workload: str,
+) -> dict[str, list[Pass]]:
+    about = describe(options.threads)
+    passes: dict[str, list[Pass]] = {name: [] for name in engines}
+    texts = Texts()
+    for i_pass in range(options.passes + 1):
+        prompts = texts.next(workload)
+        names = list(engines) if i_pass % 2 else list(reversed(engines))
+        for name in names:
+            record: dict[str, object] = {"engine": name, "i_pass": i_pass}
+            with watch(record):
+                done = engines[name](prompts)
+            record |= {"workload": workload, "seconds": done.seconds}
+            record |= {"first_s": done.first_s, "clients": options.clients}
+            if i_pass:
+                passes[name].append(done)
+                with RESULTS.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(about | record) + "\n")
+            print(f"{workload} {i_pass} {name}: {done.seconds:.2f} s", flush=True)
+    return passes
+
+
+def show(workload: str, passes: dict[str, list[Pass]]) -> None:
+    """Medians, and ratios that were taken within passes."""
+    first = next(iter(passes))
+    for name, of_name in passes.items():
+        seconds = median(done.seconds for done in of_name)
+        pairs = zip(of_name, passes[first], strict=True)
+        ratio = median(own.seconds / other.seconds for own, other in pairs)
+        line = f"{workload:10} {name:16} {seconds:6.2f} s, {ratio:.3f} of {first}"
+        firsts = sorted(s for done in of_name for s in done.first_s)
+        if firsts:
+            p95 = firsts[int(0.95 * len(firsts))]
+            line += f", first text after {median(firsts):.3f} s (95%: {p95:.3f} s)"
+        same = [
+            own == other
+            for done, base in zip(of_name, passes[first], strict=True)
+            for own, other in zip(done.texts, base.texts, strict=True)
+        ]
+        print(f"{line}, {sum(same)} of {len(same)} texts equal")
+
+
+def main() -> None:
+    """Reads the arguments and measures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--slots", type=int, nargs="*", default=[8, 16, 32])
+    parser.add_argument("--workloads", nargs="+", default=list(_N_PROMPTS))
+    parser.add_argument("--streams", action="store_true")
+    options = parser.parse_args()
+    RESULTS.parent.mkdir(exist_ok=True)
+    for workload in options.workloads:
+        show(workload, measure(options, workload))
+
+
+if __name__ == "__main__":
+    main()
