@@ -243,7 +243,11 @@ class Loop:
         if self._is_closed:
             self._end_all(arrived)
         elif arrived:
-            self._take_groups(arrived)
+            try:
+                self._take_groups(arrived)
+            except BaseException as error:
+                _refuse(arrived, error)  # and those before end with the engine
+                raise
         runner = self._runner
         if runner is None:
             return None
@@ -258,18 +262,16 @@ class Loop:
 
     def _take_groups(self, arrived: list[Group]) -> None:
         try:
-            self._runner = runner = fit(self._sizing, self._runner, arrived)
-            for group in arrived:
-                runner.add(group)
+            self._runner = fit(self._sizing, self._runner, arrived)
         except (ContextError, MemoryError) as error:
             if len(arrived) == 1:
                 _refuse(arrived, error)
-            else:  # one of them may be to blame
-                for group in arrived:
-                    self._take_groups([group])
-        except BaseException as error:
-            _refuse(arrived, error)
-            raise
+                return
+            for group in arrived:  # one of them may be to blame
+                self._take_groups([group])
+            return
+        for group in arrived:
+            self._runner.add(group)
 
     def _end_all(self, arrived: list[Group]) -> None:
         error = ContextClosedError("the context was closed while it generated")

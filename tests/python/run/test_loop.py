@@ -11,7 +11,9 @@ import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import N_VOCAB, FakeEngine, FakeSizing, answer, make_loop, text_of
 from llamaherd import ContextClosedError, ContextError, GenerationError, PromptError
+from llamaherd.core.errors import NativeError
 from llamaherd.memory.plan import Plan
+from llamaherd.run import runner
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from llamaherd.run.loop import Loop
@@ -314,6 +316,44 @@ def test_without_memory_to_grow_the_others_go_on() -> None:
     with pytest.raises(ContextError, match="too little memory"):
         submit(loop, request([4] * 700)).result(5)
     assert_right(running.result(5), long_request())
+
+
+def test_whoever_comes_beside_one_that_breaks_the_engine_is_told() -> None:
+    class Breaking(FakeSizing):
+        n_made = 0
+
+        def make(self, sizes: Plan) -> FakeEngine:
+            self.n_made += 1
+            if self.n_made == 1:
+                raise ContextError("too little memory for all of them")
+            if self.n_made == 2:
+                raise NativeError("nothing works", 1)
+            return super().make(sizes)
+
+    sizes = plan()
+    loop = Loop(Breaking(sizes, FakeEngine(sizes.n_ctx, sizes.n_sequences)))
+    with loop._lock:  # they come at once
+        handles = [submit(loop, long_request(i)) for i in range(3)]
+    for handle in handles:
+        with pytest.raises(NativeError, match="nothing works"):
+            handle.result(5)
+    assert_right(submit(loop, long_request()).result(5), long_request())
+
+
+def test_what_finds_no_memory_to_be_taken_in_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_clients = runner.make_clients
+
+    def fail_once(*_: object, **__: object) -> None:
+        monkeypatch.setattr(runner, "make_clients", make_clients)
+        raise MemoryError
+
+    monkeypatch.setattr(runner, "make_clients", fail_once)
+    loop, _ = stepping(plan())
+    with pytest.raises(MemoryError):
+        submit(loop, long_request()).result(5)
+    assert_right(submit(loop, long_request()).result(5), long_request())
 
 
 def test_closing_ends_what_runs_and_what_waits() -> None:
