@@ -75,7 +75,7 @@ class Runner:
 
     def drop(self, group: Group, error: BaseException | None = None) -> None:
         """Ends a group. What has started keeps the tokens that it has."""
-        if self.groups.pop(group.number, None) is None:
+        if group.number not in self.groups:
             return
         for client in self._scheduler.remove(group.number):
             if client.is_prefix:
@@ -86,6 +86,7 @@ class Runner:
             self._tell(client.id, self._watched.get(client.id))
             self._release(client)
             group.ended(client.index, output, perf_counter())
+        del self.groups[group.number]  # not before: if all fails it must be told, too
         self._close_group(group, error)
 
     def fail_all(self, reason: str, error: BaseException | None = None) -> None:

@@ -356,6 +356,23 @@ def test_what_finds_no_memory_to_be_taken_in_is_told(
     assert_right(submit(loop, long_request()).result(5), long_request())
 
 
+def test_a_request_that_cannot_be_cancelled_ends_all_the_same() -> None:
+    loop, engine = stepping(plan())
+    leaving, other = submit(loop, long_request()), submit(loop, long_request(1))
+    end = engine.end
+
+    def end_once(*_: object) -> None:
+        engine.end = end
+        raise NativeError("nothing works", 1)
+
+    engine.end = end_once
+    engine.before_run = lambda n_runs: n_runs == 3 and leaving.cancel()
+    for handle in (leaving, other):
+        with pytest.raises(GenerationError, match="the engine failed: nothing works"):
+            handle.result(5)
+    assert_right(submit(loop, long_request()).result(5), long_request())
+
+
 def test_closing_ends_what_runs_and_what_waits() -> None:
     loop, engine = stepping(plan(n_slots=1))
     closed = threading.Event()
