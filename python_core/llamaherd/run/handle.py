@@ -63,6 +63,7 @@ class Handle:
         self._callbacks: list[Callable[[Handle], object]] = []  # of the end
         self._result: Result | None = None
         self._error: BaseException | None = None
+        self._is_done = False
         self._group = Group([request], self, is_alone=is_alone, is_watched=stream)
         loop.hand_in(self._group)
 
@@ -73,7 +74,7 @@ class Handle:
 
     def done(self) -> bool:
         """Whether it has ended, well or not."""
-        return self._group.is_over and (self._result or self._error) is not None
+        return self._is_done
 
     def cancel(self) -> None:
         """Ends it within a step; returns at once. What else runs goes on."""
@@ -202,6 +203,7 @@ class Handle:
         with self._changed:
             if error is not None:
                 self._error, self._result = error, None
+            self._is_done = True  # not before: until now it may still come to be an error
             self._owner = None
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()

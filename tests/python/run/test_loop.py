@@ -373,6 +373,18 @@ def test_a_request_that_cannot_be_cancelled_ends_all_the_same() -> None:
     assert_right(submit(loop, long_request()).result(5), long_request())
 
 
+def test_what_a_close_ends_is_never_taken_for_cancelled() -> None:
+    loop, engine = stepping(plan())
+    seen: list[bool] = []
+    engine.forget = lambda _: seen.append(handle.done())
+    engine.before_run = lambda n_runs: n_runs == 3 and loop.close()
+    handle = submit(loop, long_request())
+    with pytest.raises(ContextClosedError):
+        handle.result(5)
+    assert seen == [False]
+    assert handle.done()
+
+
 def test_closing_ends_what_runs_and_what_waits() -> None:
     loop, engine = stepping(plan(n_slots=1))
     closed = threading.Event()
