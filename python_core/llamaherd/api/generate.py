@@ -13,7 +13,7 @@ from llamaherd.core.sampling import SamplingParams, SamplingSettings
 from llamaherd.core.stats import Stats
 from llamaherd.journal.recording import recorded
 from llamaherd.run.call import ON_ERROR, Call, OnError
-from llamaherd.run.context import Context, as_context
+from llamaherd.run.contexts_of_llamas import as_context
 from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts, wait_for_end
 from llamaherd.run.job import Job
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
+    from llamaherd.run.context import Context
 
     # The arguments of a `Job`.
     Prepared = tuple[Context, Call | RecordedCall, object]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import replace
-from threading import RLock
 from typing import TYPE_CHECKING, Literal, NoReturn
-from weakref import WeakKeyDictionary
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
@@ -25,7 +22,6 @@ from llamaherd.memory.plan import (
 )
 from llamaherd.model import rope
 from llamaherd.model.model import Model
-from llamaherd.model.of_llama import told_of
 from llamaherd.native import shim
 from llamaherd.native.engine import EngineParams
 from llamaherd.run.handle import Handle
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from llama_cpp import Llama
     from typing_extensions import Unpack
 
     from llamaherd.core.sampling import SamplingParams, SamplingSettings
@@ -340,35 +335,6 @@ class Context:
     def __repr__(self) -> str:
         state = "closed" if self.closed else self.plan or "not sized yet"
         return f"<Context on {self.model!r}: {state}>"
-
-
-_contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
-_contexts_lock = RLock()
-
-
-def as_context(value: object) -> Context:
-    """A context, or the one that belongs to a `llama_cpp.Llama`.
-
-    Raises:
-        TypeError: `value` is neither.
-    """
-    if isinstance(value, Context):
-        return value
-    llama_cpp = sys.modules.get("llama_cpp")
-    if llama_cpp is None or not isinstance(value, llama_cpp.Llama):
-        raise TypeError(
-            "ctx must be a llamaherd.Context or a llama_cpp.Llama, not "
-            f"{type(value).__name__}"
-        )
-    with _contexts_lock:
-        context = _contexts_of_llamas.get(value)
-        if context is None or context.closed or context.model.told != told_of(value):
-            # Borrowed: one that kept its Llama alive would never leave the dictionary.
-            model = Model.borrow(value)
-            offload = dict(model.told.context).get("offload_kqv", True)
-            context = Context(model, offload_kqv=offload)
-            _contexts_of_llamas[value] = context
-        return context
 
 
 def _check_deterministic(

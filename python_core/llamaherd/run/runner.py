@@ -14,10 +14,11 @@ from llamaherd.memory.plan import MAX_DEPTH
 from llamaherd.run.answers import CANCELLED
 from llamaherd.run.prefixes import call_tree, single_tree
 from llamaherd.schedule.client import State
+from llamaherd.schedule.decision import Kind, Limits
 from llamaherd.schedule.fallback import is_guilty, isolate
 from llamaherd.schedule.prefix_cache import PrefixCache
 from llamaherd.schedule.queue import Queue, make_clients
-from llamaherd.schedule.scheduler import Kind, Limits, Scheduler
+from llamaherd.schedule.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from llamaherd.memory.plan import Plan
     from llamaherd.run.group import Group
     from llamaherd.schedule.client import Client
+    from llamaherd.schedule.decision import Action
     from llamaherd.schedule.engine import Engine
-    from llamaherd.schedule.scheduler import Action
 
 _SLICE_MS = 50  # after which progress is told
 _WATCHED_MS = 25  # after which new text is

@@ -16,12 +16,12 @@ so that there is always progress. A client also gives way to one of a higher pri
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import Enum, auto
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from llamaherd.schedule.client import Client, State
+from llamaherd.schedule.decision import Action, Kind, Limits
+from llamaherd.schedule.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,40 +30,6 @@ if TYPE_CHECKING:
     from llamaherd.schedule.queue import Heap, Queue
 
 HEADROOM = 16  # cells for each client's answer without which nobody new is admitted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What there is to schedule on.
-
-    Attributes:
-        n_slots: Prompts that may run at once.
-        n_hold: Prefixes that may be there at once, on top of the prompts.
-        n_cells: KV cells that all share; None: each sequence has enough of its own.
-    """
-
-    n_slots: int
-    n_hold: int
-    n_cells: int | None
-
-
-class Kind(Enum):
-    """What to do with a client."""
-
-    SUBMIT = auto()
-    RESUME = auto()
-    PAUSE = auto()
-    RELEASE = auto()  # a held prefix
-    FAIL = auto()  # it does not fit, even alone
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A decision. `fork_from`: id of the prefix that a submitted client starts from."""
-
-    kind: Kind
-    client: Client
-    fork_from: int | None = None
 
 
 class Scheduler:
@@ -77,10 +43,7 @@ class Scheduler:
     def __init__(self, limits: Limits, cache: PrefixCache) -> None:
         self._limits = limits
         self._cache = cache
-        self._queues: dict[int, Queue] = {}  # by call
-        # Those that may have something to start: highest priority, longest wait first.
-        self._turns: list[tuple[int, tuple[int, int], int]] = []
-        self._clock = 0  # slots given so far
+        self._turns = Turns()
         self._paused: list[tuple[int, int, Client]] = []  # by priority, then by age
         self._running: dict[int, Client] = {}
         self._n_slots_used = 0
@@ -103,26 +66,25 @@ class Scheduler:
 
     def add(self, queue: Queue) -> None:
         """Takes a call in."""
-        queue.turn = (self._clock, 0)  # before those that had a slot at this time
-        self._queues[queue.call] = queue
+        self._turns.add(queue)
         for client in queue.clients:
             self._await_prefix(client)
 
     def stop(self, call: int) -> None:
         """Lets what runs of a call finish, and starts nothing new."""
-        if call in self._queues:
-            self._queues[call].is_admitting = False
+        if call in self._turns:
+            self._turns[call].is_admitting = False
 
     def may_start(self, call: int) -> bool:
         """Whether something of a call still may start."""
-        return call in self._queues and self._queues[call].is_admitting
+        return call in self._turns and self._turns[call].is_admitting
 
     def remove(self, call: int) -> list[Client]:
         """Forgets a call. Returns those of its clients that the engine must release.
 
         Prefixes that others wait for, or that may be of use later, stay.
         """
-        queue = self._queues.pop(call, None)
+        queue = self._turns.remove(call)
         leaving: list[Client] = []
         if queue is None:
             return leaving
@@ -143,7 +105,7 @@ class Scheduler:
     def resized(self, limits: Limits) -> None:
         """The engine has other sizes now; all that it held is gone, or paused."""
         self._limits = limits
-        for queue in self._queues.values():
+        for queue in self._turns.queues:
             for prefix in queue.limit_depth(limits.n_hold):
                 self._cache.remove(prefix)
                 self._make_children_ready(prefix)
@@ -189,7 +151,8 @@ class Scheduler:
                 continue
             heappop(heap)
             self._start(client)
-            self._end_turn(client)
+            if not client.is_prefix:  # which takes no slot
+                self._turns.had_slot(client.call)
             actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
             self._release_if_idle(client.parent, actions)
 
@@ -253,7 +216,9 @@ class Scheduler:
 
     def _next(self) -> tuple[Client | None, Heap]:
         """Who would start next, if there is room, and where it waits if not paused."""
-        heap = self._next_heap()
+        heap = self._turns.next(
+            self._limits.n_hold - self._n_hold_used + self._cache.n_idle
+        )
         waiting = heap[0][2] if heap else None
         paused = self._paused[0][2] if self._paused else None
         if paused is None:
@@ -261,42 +226,6 @@ class Scheduler:
         if waiting is None or waiting.priority <= paused.priority:
             return paused, []
         return waiting, heap
-
-    def _next_heap(self) -> Heap:
-        """The first clients of the call whose turn it is, of those that can start any."""
-        n_places = self._limits.n_hold - self._n_hold_used + self._cache.n_idle
-        passed_over: list[tuple[int, tuple[int, int], int]] = []
-        found: Heap = []
-        while self._turns and not found:
-            _, turn, call = self._turns[0]
-            queue = self._queues.get(call)
-            if queue is None or not queue.is_admitting or queue.turn != turn:
-                heappop(self._turns)  # it has gone, or is listed anew
-                continue
-            found = queue.head(n_places)
-            if not found:
-                passed_over.append(heappop(self._turns))
-                if queue.is_empty:
-                    passed_over.pop()
-                    queue.is_listed = False
-        for entry in passed_over:
-            heappush(self._turns, entry)
-        return found
-
-    def _end_turn(self, client: Client) -> None:
-        """Puts the call of a client that has started behind those that wait."""
-        queue = self._queues[client.call]
-        if client.is_prefix:
-            return  # it takes no slot
-        self._clock += 1
-        queue.turn = (self._clock, 1)
-        queue.is_listed = False
-        self._list(queue)
-
-    def _list(self, queue: Queue) -> None:
-        if not queue.is_listed and not queue.is_empty:
-            queue.is_listed = True
-            heappush(self._turns, (-queue.priority, queue.turn, queue.call))
 
     def _has_slot(self, client: Client, actions: list[Action]) -> bool:
         """Whether there is a slot, if need be that of a client of lower priority.
@@ -328,7 +257,7 @@ class Scheduler:
     def _is_stuck(self) -> bool:
         """Whether held prefixes take all places, and what continues them needs one."""
         is_idle = not self._running and not self._paused
-        return is_idle and bool(self._turns) and bool(self._cache.needed)
+        return is_idle and self._turns.has_any and bool(self._cache.needed)
 
     def _is_pool_to_be_cleared(self) -> bool:
         """Whether a pool is to be begun anew, so that equal calls find equal pools."""
@@ -429,7 +358,7 @@ class Scheduler:
         if prefix.parent is not None:
             prefix.parent.n_unsubmitted += 1
             self._cache.use(prefix.parent)
-        if prefix.call in self._queues:
+        if prefix.call in self._turns:
             self._await_prefix(prefix)
         else:
             self._hand_over(prefix)
@@ -438,33 +367,28 @@ class Scheduler:
 
     def _hand_over(self, prefix: Client) -> None:
         """A prefix is left behind by its call: another one that needs it computes it."""
-        for queue in self._queues.values():
+        for queue in self._turns.queues:
             for client in queue.clients:
                 if client.parent is prefix and client.state is State.WAITING:
                     prefix.call = queue.call
                     queue.clients.append(prefix)
                     if _is_there(prefix.parent):
-                        self._make_ready(prefix)
+                        self._turns.make_ready(prefix)
                     return
 
     def _await_prefix(self, client: Client) -> None:
         """A waiting client is ready, or will be when its prefix is."""
         parent = client.parent
         if parent is None or _is_there(parent):
-            self._make_ready(client)
+            self._turns.make_ready(client)
         else:
             parent.waiting.append(client)
-
-    def _make_ready(self, client: Client) -> None:
-        queue = self._queues[client.call]
-        queue.push(client)
-        self._list(queue)
 
     def _make_children_ready(self, prefix: Client) -> None:
         children, prefix.waiting = prefix.waiting, []
         for child in children:
             if child.state is State.WAITING:  # others were given up meanwhile
-                self._make_ready(child)
+                self._turns.make_ready(child)
 
 
 def _is_there(prefix: Client | None) -> bool:

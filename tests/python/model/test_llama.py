@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 from llamaherd.native import shim
-from llamaherd.run.context import _contexts_of_llamas
+from llamaherd.run.contexts_of_llamas import _contexts_of_llamas
 
 if TYPE_CHECKING:
     from collections.abc import Callable

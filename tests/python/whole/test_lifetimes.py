@@ -292,7 +292,7 @@ if sys.argv[2] == "owned":
     of_llama = lh.Context(lh.Model.from_llama(llama), n_threads=1)
 else:
     lh.generate(llama, "a", **SHORT)
-    of_llama = lh.run.context.as_context(llama)
+    of_llama = lh.run.contexts_of_llamas.as_context(llama)
 print(lh.generate(of_llama, "a", **SHORT).finish_reason)
 llama.contexts = [of_llama, llama]
 if sys.argv[3] == "dropped":
@@ -389,7 +389,7 @@ LLAMA_DROPPED = """
 import llama_cpp
 llama = llama_cpp.Llama(sys.argv[1], n_ctx=64, verbose=False)
 llama.myself = llama
-context = lh.run.context.as_context(llama)
+context = lh.run.contexts_of_llamas.as_context(llama)
 job = endless(llama)
 del llama
 while job.progress.n_generated_tokens < 2:
