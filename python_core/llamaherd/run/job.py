@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from threading import Event
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from llamaherd.core import checks
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.run.threads import Worker
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
+_GONE_S = 0.0002  # a thread that ends takes about so long
 
 
 class Runnable(Protocol):
@@ -102,6 +103,7 @@ class Job:
             ForkError: This process was forked; the call runs in its parent.
         """
         self.wait()
+        self._settle()
         if self._call.problem:
             warnings.warn(f"journal: {self._call.problem}", JournalWarning, stacklevel=2)
         if self._error is not None:
@@ -112,6 +114,12 @@ class Job:
 
     def __reduce__(self) -> NoReturn:
         checks.stays_here(self)
+
+    def _settle(self) -> None:
+        """Leaves no thread behind that still ends: see `Loop.settle`."""
+        while self._worker is not None and not self._worker.is_over:
+            sleep(_GONE_S)
+        self._context.loop.settle()
 
     def _run(self) -> None:
         try:

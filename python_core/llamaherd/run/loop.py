@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from threading import Event, RLock, get_ident
+from time import sleep
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ContextClosedError, ContextError, ForkError, NativeError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from llamaherd.run.threads import Worker
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
+_GONE_S = 0.0002  # a thread that ends takes about so long
 
 
 class Loop:
@@ -86,7 +88,7 @@ class Loop:
     def is_dead(self) -> bool:
         """Whether its thread has ended without a word, for want of memory."""
         worker = self._worker
-        return worker is not None and worker.is_over
+        return worker is not None and worker.is_over and not self._has_left.is_set()
 
     def hand_in(self, group: Group) -> None:
         """Has the requests of a group run. Its listener is told what becomes of them.
@@ -146,7 +148,7 @@ class Loop:
         shim.check_process()
         with self._lock:
             self._is_closed = True
-            if self._worker is None or self._worker.is_over:
+            if self._has_left.is_set() or self.is_dead:
                 self._free()
                 return
             self._abort()
@@ -167,6 +169,18 @@ class Loop:
         except MemoryError:  # the thread has ended, too
             return True
 
+    def settle(self) -> None:
+        """Waits until the thread is gone if it has nothing to do.
+
+        R forks without Python's knowledge. A thread that waits for Python's lock at that
+        moment does not exist in the child, which would wait for it to take the lock.
+        """
+        worker = self._worker
+        while worker is not None and not worker.is_over:
+            if self._groups or self._arrived or get_ident() == self._thread:
+                return
+            sleep(_GONE_S)
+
     def _change(self, group: Group) -> None:
         if group.is_over:
             return
@@ -176,7 +190,7 @@ class Loop:
             return  # it runs in the parent
         with self._lock:
             self._changed.append(group)
-            if self._worker is None:
+            if self._has_left.is_set():
                 return  # nothing is left that could change
             running = [g for g in self._groups if g.n_running]
             if all(g.is_cancelled for g in running):
@@ -195,7 +209,7 @@ class Loop:
 
     def _rouse(self) -> None:
         """Has the thread look at what has changed, within a step."""
-        if self._worker is None or self._worker.is_over:
+        if self._has_left.is_set() or self.is_dead:
             self._worker = start_thread(self, self._run)
             self._has_left.clear()  # it cannot leave before: that takes the lock
             return
@@ -288,7 +302,6 @@ class Loop:
         with self._lock:
             if self._arrived or (self._is_closed and self._runner is not None):
                 return False
-            self._worker = None
             self._thread = 0
             self._has_left.set()
             return True

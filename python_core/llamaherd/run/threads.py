@@ -63,7 +63,7 @@ class Worker:
 def _run_in_thread(
     started: _thread.LockType,
     run: Callable[[], None],
-    _token: _Token,  # goes when the thread's frame does
+    token: _Token,
 ) -> None:
     started.release()
     # As `threading` does, for debuggers and coverage.
@@ -72,7 +72,10 @@ def _run_in_thread(
         sys.settrace(trace)
     if profile is not None:
         sys.setprofile(profile)
-    run()
+    try:
+        run()
+    finally:
+        del token  # an exception that somebody keeps would keep this frame
 
 
 class Cancellable(Protocol):

@@ -114,7 +114,7 @@ def test_states_count_as_libllama_has_them(
         per_sequence = kv_cells.bytes_per_sequence(model.metadata, model.info)
         counted = per_sequence * n_recurrent / model.info.n_layer
         assert float(told[1]) == pytest.approx(200 * counted / 2**20, abs=0.01)
-        cells = 256 * 200 * context._bytes_per_cell
+        cells = 256 * 200 * context.loop._sizing._bytes_per_cell
         assert context.plan.memory_bytes == cells + 200 * per_sequence
 
 
