@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from threading import Event
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from llamaherd.core import checks
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from llamaherd.run.threads import Worker
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
-_GONE_S = 0.0002  # a thread that ends takes about so long
 
 
 class Runnable(Protocol):
@@ -117,8 +116,8 @@ class Job:
 
     def _settle(self) -> None:
         """Leaves no thread behind that still ends: see `Loop.settle`."""
-        while self._worker is not None and not self._worker.is_over:
-            sleep(_GONE_S)
+        if self._worker is not None:
+            self._worker.join()
         self._context.loop.settle()
 
     def _run(self) -> None:

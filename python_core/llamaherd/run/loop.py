@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from threading import Event, RLock, get_ident
-from time import sleep
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ContextClosedError, ContextError, ForkError, NativeError
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from llamaherd.run.threads import Worker
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
-_GONE_S = 0.0002  # a thread that ends takes about so long
 
 
 class Loop:
@@ -175,11 +173,8 @@ class Loop:
         R forks without Python's knowledge. A thread that waits for Python's lock at that
         moment does not exist in the child, which would wait for it to take the lock.
         """
-        worker = self._worker
-        while worker is not None and not worker.is_over:
-            if self._groups or self._arrived or get_ident() == self._thread:
-                return
-            sleep(_GONE_S)
+        if self._worker is not None and get_ident() != self._thread:
+            self._worker.join(unless=lambda: bool(self._groups or self._arrived))
 
     def _change(self, group: Group) -> None:
         if group.is_over:

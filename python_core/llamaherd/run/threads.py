@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from threading import Event, RLock
+from time import sleep
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet, ref
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SLICE_S = 0.05  # longest wait after which its end is seen
+_GONE_S = 0.0002  # to end takes about so long
 
 
 class _Token:
@@ -58,6 +60,11 @@ class Worker:
     def is_over(self) -> bool:
         """Whether it has ended."""
         return self._token() is None
+
+    def join(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Waits until it has ended, or as long as `unless` says no."""
+        while not self.is_over and not unless():
+            sleep(_GONE_S)
 
 
 def _run_in_thread(
