@@ -61,6 +61,7 @@ class Runner:
         self._scheduler = Scheduler(_limits(self.plan), self._cache)
         self._live: dict[int, Client] = {}  # what the engine knows
         self._watched: dict[int, Group] = {}  # those of them whose answers are watched
+        self._is_short = False  # the last batch found no cells
 
     @property
     def n_running(self) -> int:
@@ -197,7 +198,11 @@ class Runner:
         Raises:
             NativeError: The engine failed in a way that no prompt is to blame for.
         """
-        actions = self._scheduler.admit(self.engine.n_cells_taken())
+        actions: list[Action] = []
+        # Who has just given way would come back at once, and nobody get on.
+        if not self._is_short or not self._scheduler.running_ids:
+            actions = self._scheduler.admit(self.engine.n_cells_taken())
+        self._is_short = False
         for action in actions:
             self._apply(action)
         outcome = self.engine.run(max_time_ms=_WATCHED_MS if self._watched else _SLICE_MS)
@@ -211,6 +216,7 @@ class Runner:
     def _settle_refusal(self, outcome: RunOutcome) -> None:
         """A batch was refused, for what is in it or for want of cells."""
         if not is_guilty(outcome):
+            self._is_short = True
             self._apply(self._scheduler.make_room(), outcome.message)
             return
         running = [c for c in self._live.values() if c.state is State.RUNNING]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -262,6 +263,23 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
     assert not engine.numbers_of
 
 
+def test_who_gives_way_for_want_of_cells_does_not_come_back_at_once() -> None:
+    class Leaking(Stepping):
+        def _n_free(self) -> int:
+            return super()._n_free() - 150  # which nobody knows of
+
+    sizes = plan(pooled=True)
+    engine = Leaking(replace(sizes, n_ctx=256))
+    engine.n_batch = 100
+    loop = make_loop(replace(sizes, n_ctx=256), engine)
+    old = next(r for i in range(90) if len(answer(r := request([i] * 40, 30))[0]) == 30)
+    new = request([99] * 70, 5)
+    handles: list[Handle] = []
+    engine.before_run = lambda n_runs: n_runs == 1 and handles.append(submit(loop, new))
+    assert_right(submit(loop, old).result(5), old)
+    assert_right(handles[0].result(5), new)
+
+
 class Growing(FakeSizing):
     """Plans four slots for each four prompts, and cells for the longest."""
 
@@ -358,7 +376,6 @@ def test_what_finds_no_memory_to_be_taken_in_is_told(
 
 def test_a_request_that_cannot_be_cancelled_ends_all_the_same() -> None:
     loop, engine = stepping(plan())
-    leaving, other = submit(loop, long_request()), submit(loop, long_request(1))
     end = engine.end
 
     def end_once(*_: object) -> None:
@@ -367,6 +384,8 @@ def test_a_request_that_cannot_be_cancelled_ends_all_the_same() -> None:
 
     engine.end = end_once
     engine.before_run = lambda n_runs: n_runs == 3 and leaving.cancel()
+    with loop._lock:  # so that neither runs before both are there
+        leaving, other = submit(loop, long_request()), submit(loop, long_request(1))
     for handle in (leaving, other):
         with pytest.raises(GenerationError, match="the engine failed: nothing works"):
             handle.result(5)
@@ -378,7 +397,8 @@ def test_what_a_close_ends_is_never_taken_for_cancelled() -> None:
     seen: list[bool] = []
     engine.forget = lambda _: seen.append(handle.done())
     engine.before_run = lambda n_runs: n_runs == 3 and loop.close()
-    handle = submit(loop, long_request())
+    with loop._lock:
+        handle = submit(loop, long_request())
     with pytest.raises(ContextClosedError):
         handle.result(5)
     assert seen == [False]
