@@ -98,7 +98,7 @@ class Scheduler:
                 leaving.append(client)
             client.state = State.ENDED
         for prefix in queue.clients:
-            if prefix.is_prefix and prefix.state is State.WAITING:
+            if prefix.state is State.WAITING and prefix.call == call:  # a prefix
                 self._hand_over(prefix)
         return leaving
 
@@ -362,8 +362,6 @@ class Scheduler:
             self._await_prefix(prefix)
         else:
             self._hand_over(prefix)
-            if not _is_there(prefix.parent):
-                self._await_prefix(prefix)
 
     def _hand_over(self, prefix: Client) -> None:
         """A prefix is left behind by its call: another one that needs it computes it."""
@@ -372,9 +370,19 @@ class Scheduler:
                 if client.parent is prefix and client.state is State.WAITING:
                     prefix.call = queue.call
                     queue.clients.append(prefix)
-                    if _is_there(prefix.parent):
-                        self._turns.make_ready(prefix)
+                    self._hand_over_ready(prefix)
                     return
+
+    def _hand_over_ready(self, prefix: Client) -> None:
+        """It is ready, or waits for its own prefix, which may be left behind as well."""
+        parent = prefix.parent
+        if parent is None or _is_there(parent):
+            self._turns.make_ready(prefix)
+            return
+        if prefix not in parent.waiting:
+            parent.waiting.append(prefix)
+        if parent.state is State.WAITING and parent.call not in self._turns:
+            self._hand_over(parent)
 
     def _await_prefix(self, client: Client) -> None:
         """A waiting client is ready, or will be when its prefix is."""

@@ -263,6 +263,29 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
     assert not engine.numbers_of
 
 
+def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
+    loop, engine = stepping(plan(n_slots=1))
+    # Two and two of them share more than all four do, in both calls.
+    prompts = [
+        [request([3] * 100 + [4 + i // 2] * 100 + [10 + 4 * c + i], 5) for i in range(4)]
+        for c in range(2)
+    ]
+    first, second = (Call(each, seed=1, n_ctx_train=5000) for each in prompts)
+    running = submit(loop, long_request())
+    engine.before_run = lambda n_runs: n_runs or both_wait.wait(5)
+    both_wait = threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.submit(first.run, loop), pool.submit(second.run, loop)
+        while len(loop._groups) + len(loop._arrived) < 3:
+            threading.Event().wait(0.001)
+        engine.before_run = lambda n_runs: n_runs == 4 and first.cancel()
+        both_wait.set()
+        assert one.result().finish_reasons == ["cancelled"] * 4
+        for asked, result in zip(second.requests, two.result(), strict=True):
+            assert_right(result, asked)
+    assert_right(running.result(5), long_request())
+
+
 def test_who_gives_way_for_want_of_cells_does_not_come_back_at_once() -> None:
     class Leaking(Stepping):
         def _n_free(self) -> int:
@@ -452,11 +475,14 @@ def test_callers_that_come_and_go_at_random_get_the_right_answers(
     *, pooled: bool
 ) -> None:
     rng = random.Random(7)
-    loop, engine = stepping(plan(n_slots=5, n_hold=3, pooled=pooled))
+    sizes = plan(n_slots=3, n_hold=2, pooled=pooled)
+    loop, engine = stepping(replace(sizes, n_ctx=700) if pooled else sizes)
 
     def one(seed: int) -> None:
         mine = random.Random(seed)
-        stem = [mine.randrange(3)] * mine.choice([0, 12, 40])
+        stem = [mine.randrange(2)] * mine.choice([0, 12, 40])
+        for depth in range(mine.randrange(3)):
+            stem += [10 * depth + mine.randrange(2)] * 30
         kind = mine.randrange(4)
         if kind == 0:
             asked = [
@@ -464,7 +490,7 @@ def test_callers_that_come_and_go_at_random_get_the_right_answers(
                 for i in range(mine.randint(1, 12))
             ]
             call = Call(asked, seed=1, n_ctx_train=5000)
-            if mine.random() < 0.3:
+            if mine.random() < 0.5:
                 threading.Timer(mine.random() * 0.01, call.cancel).start()
             for each, result in zip(asked, call.run(loop), strict=True):
                 if result.finish_reason != "cancelled":
@@ -473,6 +499,7 @@ def test_callers_that_come_and_go_at_random_get_the_right_answers(
         asked = request([*stem, 60 + seed % 30], mine.randint(1, 60), mine.randrange(3))
         handle = submit(loop, asked, stream=kind == 1)
         if kind == 2:
+            threading.Event().wait(mine.random() * 0.005)
             handle.cancel()
         if kind == 1:
             assert "".join(handle) == text_of(answer(asked)[0])

@@ -1,0 +1,62 @@
+"""Single decisions of the scheduler."""
+
+from __future__ import annotations
+
+from fake_calls import request
+from llamaherd.schedule.client import Client
+from llamaherd.schedule.prefix_cache import PrefixCache
+from llamaherd.schedule.queue import Queue
+from llamaherd.schedule.scheduler import Limits, Scheduler
+
+
+def nested(n_calls: int) -> tuple[Scheduler, Client, Client, list[Client]]:
+    """A prefix, one that continues it, and a prompt of each call that continues that."""
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=4, n_hold=4, n_cells=None), cache)
+    outer = Client(id=0, call=0, request=request([1] * 50, 0), depth=1, n_unsubmitted=1)
+    inner = Client(
+        id=1,
+        call=0,
+        request=request([1] * 80, 0),
+        parent=outer,
+        depth=2,
+        n_unsubmitted=n_calls,
+    )
+    prompts = [
+        Client(id=2 + i, call=i, index=0, request=request([1] * 80 + [i]), parent=inner)
+        for i in range(n_calls)
+    ]
+    for prefix in (outer, inner):
+        cache.insert(prefix)
+    for i, prompt in enumerate(prompts):
+        own = [outer, inner, prompt] if i == 0 else [prompt]
+        scheduler.add(Queue(i, own))
+    return scheduler, outer, inner, prompts
+
+
+def started(scheduler: Scheduler) -> list[Client]:
+    return [action.client for action in scheduler.admit(0)]
+
+
+def test_prefixes_are_handed_from_call_to_call() -> None:
+    scheduler, outer, inner, prompts = nested(3)
+    assert not scheduler.remove(0)
+    assert not scheduler.remove(1)
+    assert started(scheduler) == [outer]
+    scheduler.held(outer)
+    assert started(scheduler) == [inner]
+    scheduler.held(inner)
+    assert started(scheduler) == [prompts[2]]
+
+
+def test_a_prefix_is_handed_over_whose_own_one_is_gone() -> None:
+    scheduler, outer, inner, prompts = nested(2)
+    assert started(scheduler) == [outer]
+    scheduler.held(outer)
+    scheduler.lost([outer])  # `inner` was ready
+    assert not scheduler.remove(0)
+    assert started(scheduler) == [outer]
+    scheduler.held(outer)
+    assert started(scheduler) == [inner]
+    scheduler.held(inner)
+    assert started(scheduler) == [prompts[1]]
