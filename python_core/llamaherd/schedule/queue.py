@@ -81,12 +81,19 @@ class Queue:
 
 
 def _send_back(heap: Heap) -> None:
-    """Takes clients off a heap's head whose prefix was evicted, to come again."""
+    """Takes clients off a heap's head whose prefix was evicted, to come again.
+
+    And prefixes that nobody needs any more.
+    """
     while heap:
-        parent = heap[0][2].parent
-        if parent is None or parent.state in (State.HELD, State.ENDED):
+        client = heap[0][2]
+        parent = client.parent
+        if client.state is State.ENDED:
+            heappop(heap)
+        elif parent is None or parent.state in (State.HELD, State.ENDED):
             return
-        parent.waiting.append(heappop(heap)[2])
+        else:
+            parent.waiting.append(heappop(heap)[2])
 
 
 def make_clients(

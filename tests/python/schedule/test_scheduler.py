@@ -6,7 +6,29 @@ from fake_calls import request
 from llamaherd.schedule.client import Client
 from llamaherd.schedule.prefix_cache import PrefixCache
 from llamaherd.schedule.queue import Queue
-from llamaherd.schedule.scheduler import Limits, Scheduler
+from llamaherd.schedule.scheduler import Kind, Limits, Scheduler
+
+
+def test_a_prefix_that_nobody_needs_any_more_is_not_computed() -> None:
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=1, n_hold=1, n_cells=500), cache)
+    stem = [1] * 100
+    prefix = Client(id=0, call=0, request=request(stem, 0), depth=1, n_unsubmitted=2)
+    first = request([*stem, 2], priority=1)
+    own = Client(id=1, call=0, index=0, request=first, parent=prefix)
+    other = Client(id=2, call=1, index=0, request=request([*stem, 4]), parent=prefix)
+    cache.insert(prefix)
+    scheduler.add(Queue(0, [prefix, own]))
+    scheduler.add(Queue(1, [other]))
+    assert [action.client for action in scheduler.admit(0)] == [prefix]
+    scheduler.held(prefix)
+    assert [action.client for action in scheduler.admit(100)] == [own]
+    # It is to be computed again for the other call, which then goes.
+    action = scheduler.make_room()
+    assert (action.kind, action.client) == (Kind.RELEASE, prefix)
+    assert not scheduler.remove(1)
+    scheduler.ended(own)
+    assert not scheduler.admit(0)
 
 
 def nested(n_calls: int) -> tuple[Scheduler, Client, Client, list[Client]]:
