@@ -1,0 +1,60 @@
+"""Callers on a real model: those who leave change nothing for those who stay."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import llamaherd as lh
+import pytest
+
+N_REQUESTS = 32
+MAX_TOKENS = 12
+# 200 rounds are in docs/reliability.md.
+N_ROUNDS = int(os.environ.get("LLAMAHERD_CANCEL_ROUNDS", "5"))
+STEMS = ["", "The old harbour town was quiet in winter, and ", "Dear reader, I "]
+SETTINGS = lh.SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True)
+
+
+@pytest.mark.model
+def test_cancelling_half_of_them_leaves_the_others_as_they_are(smollm2: lh.Model) -> None:
+    prompts = [
+        STEMS[i % 3] + "the word " * (i % 7) + f"number {i}" for i in range(N_REQUESTS)
+    ]
+    with lh.Context(smollm2, n_seq_max=1, deterministic=True) as context:
+        alone = [lh.generate(context, prompt, params=SETTINGS) for prompt in prompts]
+    n_midway = 0
+    with lh.Context(smollm2, n_seq_max=N_REQUESTS, deterministic=True) as context:
+        for k in range(N_ROUNDS):
+            results, leaving = one_round(context, prompts, random.Random(k))
+            for i, (result, whole) in enumerate(zip(results, alone, strict=True)):
+                if result.finish_reason == "cancelled":
+                    assert i in leaving
+                    assert result.tokens == whole.tokens[: len(result.tokens)]
+                    n_midway += 0 < len(result.tokens) < MAX_TOKENS
+                else:
+                    assert (result.tokens, result.text) == (whole.tokens, whole.text)
+    assert n_midway > N_ROUNDS
+
+
+def one_round(
+    context: lh.Context, prompts: list[str], draw: random.Random
+) -> tuple[list[lh.Result], set[int]]:
+    """The results, and those that were cancelled at some moment, half of all."""
+    order = draw.sample(range(N_REQUESTS), N_REQUESTS)
+    leaving, stays = set(order[: N_REQUESTS // 2]), order[-1]
+    # Moments are steps that one who stays has seen: no clock can make them too late.
+    moments = [(draw.randrange(MAX_TOKENS), i) for i in leaving]
+    handles = [
+        context.submit(prompt, params=SETTINGS, stream=i == stays)
+        for i, prompt in enumerate(prompts)
+    ]
+    n_chars = 0
+    for piece in handles[stays]:
+        n_chars += len(piece)
+        n_steps = n_chars // 4  # about
+        for moment, i in moments:
+            if moment <= n_steps:
+                handles[i].cancel()
+        moments = [each for each in moments if each[0] > n_steps]
+    return [handle.result(300) for handle in handles], leaving
