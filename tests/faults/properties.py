@@ -3,149 +3,61 @@
     python properties.py FOLDER CASES OUT.json [NAME]
 
 Runs in a process of its own with faults.cpp loaded in front of libllama. Writes, for each
-fault, how many cases there were and what became of the prompts.
+fault, how many cases there were, of one call and of several callers.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import sys
-import threading
 import zlib
-from collections import Counter
-from dataclasses import dataclass, field, replace
-from functools import cache
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "python")]
 
 import llamaherd as lh
 import tiny_models
+from cases import (
+    DOCUMENT,
+    MOST_TOKENS,
+    POISON,
+    POISON_TOKEN,
+    STEMS,
+    TOO_LONG,
+    Case,
+    cases,
+    crowds,
+)
 from faults import FOREVER, Action, Fault, Faults
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 from kinds import HERDS, KINDS, Herd, Kind
 from llamaherd.native import engine as native_engine
+from running import run_case, run_crowd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-MOST_TOKENS = 40
-POISON = "\a"  # the token that faults "of one prompt" are for
-POISON_TOKEN = len(tiny_models.SPECIAL) + ord(POISON)
-DOCUMENT = "A document that many questions are about, to be held. "
-STEMS = ["", "Question ", DOCUMENT, DOCUMENT + "A second part, which fewer share. "]
-TOO_LONG = "long " * 120  # more tokens than the models were trained for
-GRAMMAR = 'root ::= [a-z]{2,4} " " root | [A-Z]'
-RARE = {  # a call has few of them
-    "llama_memory_seq_cp",
-    "llama_state_seq_get_data",
-    "llama_state_seq_set_data",
-}
-SAMPLING = [
-    *([lh.SamplingParams(ignore_eos=True)] * 3),
-    lh.SamplingParams(temperature=0.9),
-    lh.SamplingParams(temperature=1.5, top_k=0, min_p=0.1, top_p=0.9, ignore_eos=True),
-    lh.SamplingParams(penalty_repeat=1.3, repeat_last_n=-1, ignore_eos=True),
-    lh.SamplingParams(grammar=GRAMMAR),
-    lh.SamplingParams(grammar=GRAMMAR, temperature=1.0, seed=7),
-    lh.SamplingParams(dry_multiplier=0.8, temperature=0.7, ignore_eos=True),
-    lh.SamplingParams(logit_bias={70: 5.0, 71: -5.0}, stop=["C", "zz"]),
-    lh.SamplingParams(mirostat=2, temperature=1.0),
-]
+    from cases import Crowd
+    from hypothesis import strategies as st
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One call."""
-
-    herd: Herd
-    prompts: tuple[str | tuple[int, ...], ...]
-    params: tuple[lh.SamplingParams, ...]
-    seed: int
-    fault: Fault | None
-    cancel_at: int | None
-    on_error: str
+_T = TypeVar("_T")
+CASES_PER_CROWD = 3
 
 
 @dataclass
 class Tally:
-    """What became of the prompts of all cases with one fault."""
+    """All cases with one fault. `crowds`: those of several callers."""
 
     cases: int = 0
     struck: int = 0  # cases
     raised: int = 0  # cases
-    prompts: Counter[str] = field(default_factory=Counter)  # by finish reason
-
-
-def prompts() -> st.SearchStrategy[str | tuple[int, ...]]:
-    texts = st.builds(
-        lambda stem, i, n: f"{stem}{i}" + "x" * n,
-        st.sampled_from(STEMS),
-        st.integers(0, 4),
-        st.sampled_from([0, 0, 3, 17]),
-    )
-    common = st.one_of(texts, texts, texts, st.text(max_size=12))
-    return st.one_of(
-        *([common] * 20),
-        *([texts.map(lambda text: text + POISON)] * 3),
-        st.sampled_from([(), TOO_LONG, (1, 10, 9999), (-1,)]),
-    )
-
-
-@st.composite
-def cases(draw: st.DrawFn, kind: Kind) -> Case:
-    some = st.lists(prompts(), min_size=1, max_size=9)
-    if kind.is_crowded:
-        long = st.builds(lambda i, n: f"{i}" + "x" * n, _below(99), st.integers(20, 45))
-        some = st.lists(long, min_size=8, max_size=9, unique=True)
-    texts = draw(some)
-    sampling = st.sampled_from(SAMPLING[: 3 if kind.is_crowded else None])
-    lengths = st.just(MOST_TOKENS) if kind.is_crowded else st.sampled_from([1, 3, 8, 40])
-    params = [replace(draw(sampling), max_tokens=draw(lengths)) for _ in texts]
-    if kind.of_one:  # others must not come to generate it
-        params = [
-            replace(p, logit_bias={**dict(p.logit_bias), POISON_TOKEN: -math.inf})
-            for p in params
-        ]
-    fault = None
-    if kind.function:
-        fault = Fault(
-            function=kind.function,
-            action=kind.action,
-            value=kind.value,
-            first=0 if kind.of_one else draw(_first(kind)),
-            times=FOREVER if kind.of_one else draw(st.sampled_from([1, 1, 1, 2, 5])),
-            token=POISON_TOKEN if kind.of_one else -1,
-        )
-    return Case(
-        herd=draw(st.sampled_from(kind.herds)),
-        prompts=tuple(texts),
-        params=tuple(params),
-        seed=draw(st.sampled_from([0, 1, 1234, 2**31 - 1, 2**32 - 1])),
-        fault=fault,
-        cancel_at=None
-        if kind.is_crowded
-        else draw(st.sampled_from([None] * 9 + [0, 2, 9])),
-        on_error=draw(st.sampled_from(["continue"] * 9 + ["return"])),
-    )
-
-
-def _below(n: int) -> st.SearchStrategy[int]:
-    return st.integers(0, n - 1)
-
-
-def _first(kind: Kind) -> st.SearchStrategy[int]:
-    if kind.function in RARE:
-        return _below(2)
-    if kind.function.startswith("new"):
-        return st.integers(0, 400)
-    if kind.function.startswith("llama_init"):
-        return st.just(0)
-    return st.one_of(st.integers(0, 6), st.integers(0, 30))
+    crowds: int = 0
+    struck_crowds: int = 0
 
 
 class World:
@@ -178,11 +90,36 @@ class World:
         place, seed = (i, case.seed) if draws else (0, 1)
         return self.alone(case.herd, place, case.prompts[i], params, seed)
 
+    @contextmanager
+    def checked(
+        self, kind: Kind, herd: Herd, cases: Sequence[Case]
+    ) -> Iterator[lh.Context]:
+        """A context to run cases on, which is looked at afterwards."""
+        is_new = kind.function == "llama_init_from_model"
+        context = (self.new_context if is_new else self.context)(herd)
+        # Not under the fault: what a prompt gets alone.
+        for case in cases if herd.is_exact else ():
+            for i, prompt in enumerate(case.prompts):
+                if not is_impossible(prompt):
+                    self.expected(case, i)
+        yield context
+        if kind.leaves_cells:
+            self.check_next_call(herd, context)
+            context.loop.wait()
+            context.loop._runner._start_afresh()
+        self.check_clean(context)
+        self.check_next_call(herd, context)
+        self.check_clean(context)
+        if is_new:
+            context.close()
+
     def check_clean(self, context: lh.Context) -> None:
         """Nothing is left but the prefixes that are kept for the next call."""
-        engine, kept = context._engine, context._kept.values()
-        if engine is None:
+        context.loop.wait()
+        runner = context.loop._runner
+        if runner is None:
             return
+        engine, kept = runner.engine, runner._cache.held
         ends = [
             native_engine.lib.lh_engine_seq_pos_max(engine._engine, i)
             for i in range(context.plan.n_sequences)
@@ -191,7 +128,12 @@ class World:
         assert sorted(end + 1 for end in ends if end >= 0) == lengths, ends
         info = engine._engine_info()
         assert info.n_seq_used == len(lengths)
-        assert info.n_cells_used == sum(lengths)
+        most = sum(lengths)
+        # In a pool prefixes that start alike may have cells in common.
+        tokens = [prefix.request.tokens for prefix in kept]
+        least = len({t[: k + 1].tobytes() for t in tokens for k in range(len(t))})
+        is_pool = context.plan.kv_layout == "unified"
+        assert (least if is_pool else most) <= info.n_cells_used <= most
         assert info.n_cells_pending == 0
 
     def check_next_call(self, herd: Herd, context: lh.Context) -> None:
@@ -208,69 +150,48 @@ def is_impossible(prompt: str | tuple[int, ...]) -> bool:
     return prompt == TOO_LONG or not isinstance(prompt, str)
 
 
-def check_case(world: World, kind: Kind, case: Case, tally: Tally) -> None:
-    is_new = kind.function == "llama_init_from_model"
-    context = (world.new_context if is_new else world.context)(case.herd)
+def check_case(world: World, kind: Kind, tally: Tally, case: Case) -> None:
     tally.cases += 1
-    results = run_case(world, kind, case, context)
-    n_struck = world.faults.n_struck if case.fault else 0
-    tally.struck += n_struck > 0
-    if results is None:
-        tally.raised += 1
-        assert n_struck > 0
-    else:
-        check_results(world, kind, case, results, n_struck)
-        tally.prompts.update(results.finish_reasons)
-    if kind.leaves_cells:
-        world.check_next_call(case.herd, context)
-        context._kept.clear()
-        context._engine.reset()
-    world.check_clean(context)
-    world.check_next_call(case.herd, context)
-    world.check_clean(context)
-    if is_new:
-        context.close()
+    with world.checked(kind, case.herd, [case]) as context:
+        results = run_case(world.faults, kind, case, context)
+        n_struck = world.faults.n_struck if case.fault else 0
+        tally.struck += n_struck > 0
+        if results is None:
+            tally.raised += 1
+            assert n_struck > 0
+            return
+        failed = check_results(world, kind, case, results, n_struck)
+        check_number_failed(kind, [case], failed, results.errors)
 
 
-def run_case(
-    world: World, kind: Kind, case: Case, context: lh.Context
-) -> lh.Results | None:
-    """None: the call raised what it may."""
-    # Not under the fault: what a prompt gets alone.
-    if case.herd.is_exact:
-        for i, prompt in enumerate(case.prompts):
-            if not is_impossible(prompt):
-                world.expected(case, i)
-    job: list[lh.Job] = []
-    is_started = threading.Event()
-
-    def cancel() -> None:
-        is_started.wait()
-        job[0].cancel()
-
-    hook: dict[str, Any] = {}
-    if case.cancel_at is not None:
-        hook = {"hook": cancel, "hook_at": case.cancel_at}
-    with world.faults.armed(case.fault, **hook):
-        try:
-            job.append(
-                lh.start_parallel(
-                    context,
-                    case.prompts,
-                    params=case.params,
-                    seed=case.seed,
-                    on_error=case.on_error,
-                )
-            )
-            is_started.set()
-            return job[0].results()
-        except kind.raises:
-            return None
+def check_crowd(world: World, kind: Kind, tally: Tally, crowd: Crowd) -> None:
+    """Each caller gets what it would get alone, or an error of its own."""
+    cases = crowd.callers
+    tally.crowds += 1
+    with world.checked(kind, cases[0].herd, cases) as context:
+        found = run_crowd(world.faults, kind, crowd, context)
+        n_struck = world.faults.n_struck if cases[0].fault else 0
+        tally.struck_crowds += n_struck > 0
+        n_failed, errors = 0, []
+        for case, results in zip(cases, found, strict=True):
+            if results is None:
+                assert n_struck > 0
+            elif len(results) == 1 and len(results[0]) == len(case.prompts):
+                n_failed += check_results(world, kind, case, results[0], n_struck)
+            else:
+                for i, each in enumerate(results):
+                    one = replace(
+                        case, prompts=(case.prompts[i],), params=(case.params[i],)
+                    )
+                    n_failed += check_results(world, kind, one, each, n_struck)
+            errors += [results and [each.errors for each in results]]
+        check_number_failed(kind, cases, n_failed, errors)
 
 
 def check_results(
     world: World, kind: Kind, case: Case, results: lh.Results, n_struck: int
-) -> None:
+) -> int:
+    """Returns the number of prompts that failed by the fault, equal ones once."""
     assert [result.index for result in results] == list(range(len(case.prompts)))
     failed = set()
     for i, (prompt, result) in enumerate(zip(case.prompts, results, strict=True)):
@@ -296,11 +217,20 @@ def check_results(
             assert len(result.tokens) <= case.params[i].max_tokens
         if case.herd.is_exact and not is_impossible(prompt):
             check_text(world.expected(case, i), case.params[i].max_tokens, result)
-    if kind.fails is not None and case.fault is not None:
-        assert len(failed) <= kind.fails * case.fault.times, results.errors
-        # Beside a prompt that is impossible, what is struck may be at its second try.
-        if kind.passes and case.fault.times == 1:
-            assert not failed or any(map(is_impossible, case.prompts)), results.errors
+    return len(failed)
+
+
+def check_number_failed(
+    kind: Kind, cases: Sequence[Case], n_failed: int, errors: object
+) -> None:
+    fault = cases[0].fault
+    if kind.fails is None or fault is None:
+        return
+    assert n_failed <= kind.fails * fault.times, errors
+    # Beside a prompt that is impossible, what is struck may be at its second try.
+    if kind.passes and fault.times == 1:
+        every = [prompt for case in cases for prompt in case.prompts]
+        assert not n_failed or any(map(is_impossible, every)), errors
 
 
 def check_text(alone: lh.Result, max_tokens: int, result: lh.Result) -> None:
@@ -313,10 +243,13 @@ def check_text(alone: lh.Result, max_tokens: int, result: lh.Result) -> None:
         assert result.text == alone.text
 
 
-def property_of(
-    world: World, kind: Kind, n_cases: int, tally: Tally
-) -> Callable[[], None]:
-    @seed(zlib.crc32(kind.name.encode()))
+def check_property(
+    name: str,
+    n_cases: int,
+    strategy: st.SearchStrategy[_T],
+    check: Callable[[_T], None],
+) -> None:
+    @seed(zlib.crc32(name.encode()))
     @settings(
         max_examples=n_cases,
         database=None,
@@ -324,11 +257,11 @@ def property_of(
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    @given(cases(kind))
-    def holds(case: Case) -> None:
-        check_case(world, kind, case, tally)
+    @given(strategy)
+    def holds(case: _T) -> None:
+        check(case)
 
-    return holds
+    holds()
 
 
 def check_each_decode_cancelled(world: World) -> None:
@@ -354,8 +287,8 @@ def check_each_decode_cancelled(world: World) -> None:
             on_error="continue",
         )
         world.context.cache_clear()
-        check_case(world, kind, replace(case, cancel_at=None), Tally())
-        check_case(world, kind, case, Tally())
+        check_case(world, kind, Tally(), replace(case, cancel_at=None))
+        check_case(world, kind, Tally(), case)
 
 
 def main() -> None:
@@ -370,7 +303,15 @@ def main() -> None:
             continue
         tallies[kind.name] = tally = Tally()
         print(kind.name, flush=True)  # the last line, if the process ends here
-        property_of(world, kind, n_cases, tally)()
+        check_property(
+            kind.name, n_cases, cases(kind), partial(check_case, world, kind, tally)
+        )
+        check_property(
+            f"{kind.name}, several callers",
+            n_cases // CASES_PER_CROWD,
+            crowds(kind),
+            partial(check_crowd, world, kind, tally),
+        )
     out.write_text(json.dumps({k: vars(t) for k, t in tallies.items()}, indent=1))
 
 

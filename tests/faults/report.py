@@ -16,13 +16,16 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 
 def table(report: dict[str, Any]) -> str:
     """What does not depend on how a processor rounds, or on time."""
-    rows = ["| fault | cases | what happened |", "|---|---|---|"]
+    rows = ["| fault | one call | several callers | what happened |", "|---|---|---|---|"]
     rows += [
-        f"| {name} | {tally['cases']} | {outcome(name, tally)} |"
+        f"| {name} | {tally['cases']} | {tally['crowds']} | {outcome(name, tally)} |"
         for name, tally in report.items()
     ]
-    n_cases = sum(tally["cases"] for tally in report.values())
-    return "\n".join([*rows, f"| all | {n_cases} | no property was violated |"])
+    n_cases, n_crowds = (
+        sum(tally[kind] for tally in report.values()) for kind in ("cases", "crowds")
+    )
+    rows.append(f"| all | {n_cases} | {n_crowds} | no property was violated |")
+    return "\n".join(rows)
 
 
 def outcome(name: str, tally: dict[str, Any]) -> str:
@@ -30,7 +33,7 @@ def outcome(name: str, tally: dict[str, Any]) -> str:
         return "the call raises an error with the reason; the next call works"
     if name == "none":
         return "every prompt is answered as it is alone"
-    if not tally["struck"]:
+    if not tally["struck"] or not tally["struck_crowds"]:
         raise ValueError(f"{name} never struck")
     if "one prompt" in name:
         return "that prompt fails with the reason; no other prompt does"
