@@ -50,7 +50,7 @@ $(GEMMA3): | $(LLAMA)
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
         test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick soak \
-        reliability strangers bench bench-quick bench-report
+        soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -105,6 +105,12 @@ soak: $(PACKAGE) $(DEV) ## 10,000 calls with faults; the result into docs/reliab
 	@mkdir -p build
 	$(PYTHON_VENV) tests/faults/faults.py tests/faults/soak.py 10000 build/soak.json
 	$(PYTHON_VENV) tests/faults/report.py soak build/soak.json
+
+SOAK_MINUTES ?= 20
+soak-callers: $(PACKAGE) $(DEV) $(SMOLLM2) ## callers that come, go and interrupt for SOAK_MINUTES=20; the result into docs/reliability.md
+	@mkdir -p build
+	$(PYTHON_VENV) tests/faults/soak_callers.py $(SMOLLM2) $(SOAK_MINUTES) build/soak_callers.json
+	$(PYTHON_VENV) tests/faults/report.py callers build/soak_callers.json
 
 reliability: $(PACKAGE) $(DEV) ## injected faults; the table into docs/reliability.md
 	@mkdir -p build/faults

@@ -2,6 +2,7 @@
 
 python report.py faults FAULTS.json
 python report.py soak SOAK.json
+python report.py callers SOAK_CALLERS.json
 """
 
 from __future__ import annotations
@@ -9,8 +10,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+ACTIONS = {
+    "call": "calls",
+    "cancelled_call": "cancelled ones",
+    "single": "single prompts",
+    "stream": "streams",
+    "submits": "groups of handles",
+    "submitted": "handles",
+    "asyncio": "event loops",
+    "interrupted": "of all of them interrupted",
+}
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 
 
@@ -59,6 +71,27 @@ def soak(report: dict[str, Any]) -> str:
 {summary}"""
 
 
+def callers(report: dict[str, Any]) -> str:
+    did, got, samples = report["did"], report["got"], report["samples"]
+    memory = [sample["memory_bytes"] / 1e6 for sample in samples]
+    half = (len(memory) + 1) // 2
+    early, late = median(memory[:half]), median(memory[half:] or memory)
+    threads = sorted({sample["threads"] for sample in samples})
+    actions = ", ".join(f"{did.get(name, 0)} {text}" for name, text in ACTIONS.items())
+    return f"""\
+| | |
+|---|---|
+| callers, minutes | {report["callers"]}, {report["minutes"]} |
+| what they did | {actions} |
+| what they got | {got["length"] + got["stop"]} answers, {got["streamed"]} texts in \
+pieces, {got["cancelled"]} cancelled prompts, {got.get("closed", 0)} times a closed \
+context |
+| lost, wrong | 0, 0 |
+| resident memory at rest, MB | {early:.0f} in the first half, {late:.0f} in the second \
+({late / early - 1:+.1%}), {min(memory):.0f} to {max(memory):.0f} |
+| threads at rest | {" to ".join(map(str, sorted({threads[0], threads[-1]})))} |"""
+
+
 def replaced(page: str, name: str, text: str) -> str:
     start, end = f"<!-- {name}: made by tests/faults/report.py -->\n", f"<!-- /{name} -->"
     head, _, rest = page.partition(start)
@@ -69,7 +102,7 @@ def replaced(page: str, name: str, text: str) -> str:
 def main() -> None:
     name, path = sys.argv[1], Path(sys.argv[2])
     report = json.loads(path.read_text(encoding="utf-8"))
-    text = {"faults": table, "soak": soak}[name](report)
+    text = {"faults": table, "soak": soak, "callers": callers}[name](report)
     page = replaced(PAGE.read_text(encoding="utf-8"), name, text)
     PAGE.write_text(page, encoding="utf-8")
 
