@@ -27,10 +27,14 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
   //
   // With streams, prompts of different lengths would get their logits in many small
   // computations. So their last tokens wait for the next batch, which computes them
-  // together with those of the answers. And only the first prompt of a batch is cut, so
-  // that most are computed as they are alone.
+  // together with those of the answers. Unless somebody waits for its first token: of a
+  // prompt that comes by itself it costs nothing. And only the first prompt of a batch is
+  // cut, so that most are computed as they are alone.
   int32_t room = limits_.capacity;
   const bool has_streams = limits_.has_streams && clients.size() > 1;
+  const auto n_prompts =
+      std::count_if(clients.begin(), clients.end(),
+                    [](const Client* c) { return c->state == LH_STATE_PREFILL; });
   bool has_prompt = false;
   for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
     if (state == LH_STATE_PREFILL) room = std::min(room, limits_.n_prompt);
@@ -40,7 +44,9 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
       if (client->state != state || n <= 0) continue;
       const bool completes = n == n_all && !client->is_prefix();
       if (has_streams && n < n_all && has_prompt) continue;
-      if (has_streams && completes && n > 1 && n < kTile) --n;
+      const bool is_awaited =
+          client->is_watched && (n_prompts == 1 || client->priority > 0);
+      if (has_streams && completes && !is_awaited && n > 1 && n < kTile) --n;
       has_prompt = state == LH_STATE_PREFILL;
       parts_.push_back({client, n});
       room -= n;

@@ -101,6 +101,26 @@ TEST_CASE("the first token of a watched request is an event, and only that") {
   }
 }
 
+TEST_CASE("the first token of a watched prompt does not wait for another batch") {
+  for (const bool has_another : {false, true}) {
+    for (const int32_t priority : {0, 1}) {
+      Fixture f(512, 4, false);
+      fake::settings().eos_share = 0;
+      toy::submit(f.engine, Request(1, kHello, 20));
+      toy::run(f.engine, 2);
+      toy::submit(f.engine,
+                  Request(2, toy::tokens("abcdef"), 5).watch().priority(priority));
+      if (has_another) toy::submit(f.engine, Request(3, toy::tokens("abc"), 5));
+      toy::run(f.engine, 1);
+      // Others' last tokens are computed together, see MixedBatch::choose_parts.
+      const bool is_there = priority > 0 || !has_another;
+      CHECK(f.engine.get(2).n_generated == (is_there ? 1 : 0));
+      toy::run_all(f.engine);
+      CHECK(f.text(2) == fake::answer(toy::tokens("abcdef"), 5));
+    }
+  }
+}
+
 TEST_CASE("a watched request whose first token is its last is one event") {
   for (const double eos_share : {0.0, 1.0}) {
     Fixture f;
