@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import json
 import os
 import sys
@@ -99,6 +100,7 @@ def at_rest(contexts: list[Shared]) -> dict[str, int]:
         load = shared.context.load
         assert load.n_running == load.n_waiting == 0, load
         shared.context.close()
+    gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     found = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)

@@ -30,6 +30,19 @@ class Listener(Protocol):
         """All have ended; with `error` not all of them have an output."""
 
 
+class _Nobody:
+    """Listens when all is over, so that a group does not keep its caller alive."""
+
+    def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Nothing comes any more."""
+
+    def on_piece(self, piece: Piece) -> None:
+        """Nothing comes any more."""
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Nothing comes any more."""
+
+
 class Group:
     """Requests that share prefixes, statistics and an end: a call, or a single prompt.
 
@@ -63,7 +76,7 @@ class Group:
         is_counted: bool = False,
     ) -> None:
         self.requests = requests
-        self.listener = listener
+        self.listener: Listener = listener
         self.tree = tree
         self.is_alone = is_alone
         self.is_watched = is_watched
@@ -119,3 +132,9 @@ class Group:
             n_pauses=cost.n_pauses,
         )
         self.listener.on_output(i, output, stats)
+
+    def end(self, error: BaseException | None) -> None:
+        """All have ended; see `Listener`."""
+        self.is_over = True
+        listener, self.listener = self.listener, _Nobody()
+        listener.on_end(error)

@@ -53,7 +53,7 @@ class Handle:
         is_alone: bool = True,
         stream: bool = False,
     ) -> None:
-        self._loop = loop
+        self._loop: Loop | None = loop  # None after the end: it keeps an engine alive
         self._request = request
         self._owner: object = owner
         self._changed = Condition()
@@ -78,7 +78,9 @@ class Handle:
 
     def cancel(self) -> None:
         """Ends it within a step; returns at once. What else runs goes on."""
-        self._loop.give_up(self._group)
+        loop = self._loop
+        if loop is not None:
+            loop.give_up(self._group)
 
     def result(self, timeout: float | None = None) -> Result:
         """Waits for the result.
@@ -124,7 +126,7 @@ class Handle:
         Raises:
             GenerationError: The prompt failed. Others as `result`.
         """
-        self._loop.watch(self._group)
+        self._watch()
         n = 0
         is_done = False
         while not is_done:
@@ -141,7 +143,7 @@ class Handle:
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """As `__iter__`, from asyncio. Leaving early does not cancel the request."""
-        self._loop.watch(self._group)
+        self._watch()
         event = asyncio.Event()
         running = asyncio.get_running_loop()
 
@@ -204,7 +206,7 @@ class Handle:
             if error is not None:
                 self._error, self._result = error, None
             self._is_done = True  # not before: until now it may still come to be an error
-            self._owner = None
+            self._owner = self._loop = None
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
         self._tell()
@@ -217,6 +219,11 @@ class Handle:
         if text:
             self._pieces.append(text)
             self._n_chars += len(text)
+
+    def _watch(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.watch(self._group)
 
     def _tell(self) -> None:
         for listener in list(self._listeners):
@@ -233,7 +240,8 @@ class Handle:
                 if left <= 0:
                     return False
                 self._changed.wait(left)
-            if self._loop.is_dead and not self.done():
+            loop = self._loop
+            if loop is not None and loop.is_dead and not self.done():
                 raise MemoryError("the context's thread ended for want of memory")
 
     def _wait_for_piece(self, n: int) -> None:

@@ -306,5 +306,4 @@ def _refuse(groups: list[Group], error: BaseException) -> None:
     """Tells groups that have not been taken in of their end."""
     for group in groups:
         if group.number < 0:
-            group.is_over = True
-            group.listener.on_end(error)
+            group.end(error)

@@ -129,7 +129,7 @@ class Runner:
         if error is None:
             for i in list(group.open):
                 group.ended(i, CANCELLED, perf_counter())
-        group.listener.on_end(error)
+        group.end(error)
 
     def add(self, group: Group) -> None:
         """Has what can be run of a group wait for its turn."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,7 @@ from fake_calls import assert_right, long_request, request
 from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
 from llamaherd import GenerationError, PromptError, SamplingParams
 from llamaherd.core.request import Request
+from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 
 if TYPE_CHECKING:
@@ -157,3 +160,22 @@ def test_an_event_loop_that_is_gone_does_no_harm(loop: object) -> None:
 
     asyncio.run(main())
     assert_right(handles[0].result(10), long_request())
+
+
+def test_what_has_ended_keeps_nothing_alive() -> None:
+    loop = make_loop()
+    handle = Handle(loop, request([1, 2]), None)
+    call = Call([request([3, 4])], seed=1, n_ctx_train=1000)
+    results = call.run(loop)
+    assert_right(handle.result(5), request([1, 2]))
+    loop.settle()
+    is_there = weakref.ref(loop)
+    gc.disable()
+    try:
+        del loop
+        assert is_there() is None  # without a search for cycles
+    finally:
+        gc.enable()
+    handle.cancel()
+    assert "".join(handle) == text_of(answer(request([1, 2]))[0])
+    assert_right(results[0], request([3, 4]))
