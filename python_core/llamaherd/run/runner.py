@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _SLICE_MS = 50  # after which progress is told
 _WATCHED_MS = 25  # after which new text is
+_FEW = 4  # answers, all of them watched, that nobody else waits for
+_EACH_STEP_MS = 1
 
 
 class Runner:
@@ -205,13 +207,21 @@ class Runner:
         self._is_short = False
         for action in actions:
             self._apply(action)
-        outcome = self.engine.run(max_time_ms=_WATCHED_MS if self._watched else _SLICE_MS)
+        outcome = self.engine.run(max_time_ms=self._slice_ms)
         self._settle(outcome.events)
         self._tell_all()
         if outcome.status is Status.REFUSED:
             self._settle_refusal(outcome)
         elif outcome.is_idle and not actions:
             self._close_groups_that_stop()
+
+    @property
+    def _slice_ms(self) -> int:
+        """How long steps may go on before what is new is told."""
+        if not self._watched:
+            return _SLICE_MS
+        is_few = self.n_running == len(self._watched) <= _FEW
+        return _EACH_STEP_MS if is_few else _WATCHED_MS
 
     def _settle_refusal(self, outcome: RunOutcome) -> None:
         """A batch was refused, for what is in it or for want of cells."""

@@ -31,7 +31,7 @@ RESULT = lh.Result(
     seed=2**32 - 1,
 )
 RESULTS = lh.Results([RESULT], lh.Stats(n_prompts=1))
-STAY = {lh.Model, lh.Context, lh.Job, lh.OptimizeJob}
+STAY = {lh.Model, lh.Context, lh.Handle, lh.Job, lh.OptimizeJob}
 EXAMPLES: dict[object, object] = {  # by the names of types
     "int": 3,
     "float": 0.5,
@@ -47,12 +47,13 @@ def example(cls: type) -> Any:
     special: dict[type, Callable[[], object]] = {
         lh.Results: lambda: RESULTS,
         lh.Result: lambda: RESULT,
-        lh.GenerationError: lambda: lh.GenerationError("prompts[0] failed", RESULTS),
         lh.Interrupted: lambda: lh.Interrupted(RESULTS),
         lh.SamplingParams: lambda: lh.SamplingParams(stop="x", choices={"b", "a"}),
     }
     if cls in special:
         return special[cls]()
+    if issubclass(cls, lh.GenerationError):
+        return cls("prompts[0] failed", RESULTS)
     if issubclass(cls, lh.NativeError):
         return cls("it failed", 3)
     if issubclass(cls, BaseException):
@@ -106,14 +107,17 @@ def test_all_of_it_goes_to_a_new_process_and_back() -> None:
                 assert str(error) == str(thing)
 
 
-@pytest.mark.parametrize("name", ["model", "context", "job"])
+@pytest.mark.parametrize("name", ["model", "context", "handle", "job"])
 def test_what_lives_in_a_process_says_so(
     tiny_path: Callable[[str], Path], name: str
 ) -> None:
     with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
         job = lh.start_parallel(context, ["a"], max_tokens=1)
         job.results()
-        thing = {"model": model, "context": context, "job": job}[name]
+        handle = context.submit("a", max_tokens=1)
+        handle.result()
+        things = {"model": model, "context": context, "handle": handle, "job": job}
+        thing = things[name]
         for use in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match=f"a {type(thing).__name__} cannot be"):
                 use(thing)
