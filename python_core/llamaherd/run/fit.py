@@ -59,11 +59,10 @@ def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
     """Whether new groups fit beside the others as it is."""
     plan = runner.plan
     n_open = sum(len(group.open) for group in (*runner.groups.values(), *groups))
-    n_nodes = sum(group.tree.n_nodes for group in groups if group.tree)
     return (
         n_open <= plan.n_seq_max
         and _longest(groups) <= plan.n_ctx_seq - plan.n_spare
-        and (n_nodes == 0 or plan.n_hold > 0)
+        and (plan.n_hold > 0 or not _share_prefixes(groups))
     )
 
 
@@ -72,7 +71,7 @@ def _is_worth(plan: Plan, wanted: Plan, groups: Sequence[Group]) -> bool:
     return (
         plan.n_ctx_seq - plan.n_spare < _longest(groups) <= wanted.capacity
         or wanted.n_seq_max >= _WORTH_GROWING * plan.n_seq_max
-        or wanted.n_hold > plan.n_hold == 0
+        or (wanted.n_hold > plan.n_hold == 0 and _share_prefixes(groups))
     )
 
 
@@ -104,3 +103,7 @@ def _plan(
 
 def _longest(groups: Sequence[Group]) -> int:
     return max(need for group in groups for need in group.needs)
+
+
+def _share_prefixes(groups: Sequence[Group]) -> bool:
+    return any(group.tree is not None and group.tree.n_nodes > 0 for group in groups)

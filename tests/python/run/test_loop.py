@@ -346,6 +346,31 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
     assert loop.plan.n_ctx_seq >= 710
 
 
+def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() -> None:
+    class WithoutPlaces(Growing):
+        def plan(self, work: object, layout: str | None = None) -> Plan:
+            n_hold = 4 if work.n_prefixes else 0
+            return replace(super().plan(work, layout), n_seq_max=4, n_hold=n_hold)
+
+    sizing = WithoutPlaces(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    call = Call([long_request(i) for i in range(12)], seed=1, n_ctx_train=5000)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.run, loop)
+        while loop.load.n_running < 4:
+            threading.Event().wait(0.001)
+        assert_right(submit(loop, request([5] * 20)).result(5), request([5] * 20))
+        assert not sizing.engine.sizes
+        shared = [request([6] * 30 + [i]) for i in range(3)]
+        for one, result in zip(
+            shared, Call(shared, seed=1, n_ctx_train=5000).run(loop), strict=True
+        ):
+            assert_right(result, one)
+        assert sizing.engine.sizes  # they need one
+        for one, result in zip(call.requests, running.result(), strict=True):
+            assert_right(result, one)
+
+
 def test_without_memory_to_grow_the_others_go_on() -> None:
     class Small(Growing):
         def check_memory(self, sizes: Plan, _n_bytes_freed: int = 0) -> None:
