@@ -117,7 +117,7 @@ def make_requests(n_documents: int, n_questions: int) -> list[Request]:
 def schedule(requests: Sequence[Request]) -> tuple[Results, InstantEngine]:
     """Runs a call that computes nothing."""
     engine = InstantEngine()
-    call = Call(requests, seed=0, n_ctx_train=2 * _N_TOKENS)
+    call = Call(requests, seed=0)
     return call.run(Loop(OnePlan(engine))), engine
 
 

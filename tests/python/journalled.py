@@ -80,9 +80,7 @@ def recorded(
     is_cancelled: Callable[[], bool] = lambda: False,
     **options: object,
 ) -> RecordedCall:
-    call = PolledCall(
-        requests, seed=1, n_ctx_train=100_000, polled=is_cancelled, **options
-    )
+    call = PolledCall(requests, seed=1, polled=is_cancelled, **options)
     return RecordedCall(
         call,
         Journal(folder / "run.sqlite"),

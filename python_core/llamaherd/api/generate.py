@@ -344,6 +344,5 @@ def _make_call(
     return Call(
         requests,
         seed=base,
-        n_ctx_train=context.model.n_ctx_train,
         on_error=checks.choice("on_error", on_error, ON_ERROR),
     )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from llamaherd.api.progress import reporting
 from llamaherd.core import checks
 from llamaherd.optimize.measure import Stop, Stopped
-from llamaherd.run.job import wait_for
-from llamaherd.run.threads import start_thread
+from llamaherd.run.threads import start_thread, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

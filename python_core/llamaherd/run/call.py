@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.outcome import Finish, Output
-from llamaherd.core.request import too_long
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Progress, Stats
 from llamaherd.run.answers import CANCELLED, as_result
@@ -35,7 +34,6 @@ class Call:
     Args:
         requests: One for each prompt.
         seed: Base of their seeds, for the statistics.
-        n_ctx_train: Tokens that the model was trained to look back on.
         on_error: After a failure "continue" with all others; "return": let those that
             run finish; "stop": end at once.
 
@@ -50,12 +48,10 @@ class Call:
         requests: Sequence[Request],
         *,
         seed: int,
-        n_ctx_train: int,
         on_error: OnError = "continue",
     ) -> None:
         self._requests = requests
         self._seed = seed
-        self._n_ctx_train = n_ctx_train
         self._on_error = on_error
         self._copy_of = find_copies(requests)
         self._outputs: dict[int, Output] = {}  # of all but copies
@@ -189,10 +185,7 @@ class Call:
         """Fails prompts that cannot be answered whatever happens; returns the others."""
         fitting: list[int] = []
         for i in indices:
-            request = self._requests[i]
-            problem = request.problem or too_long(
-                request, self._n_ctx_train, "the model was trained for"
-            )
+            problem = self._requests[i].problem
             if problem:
                 self._finish(i, Output(finish=Finish.ERROR, message=problem))
             else:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
-from llamaherd.core.request import too_long
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.plan import (
     AUTO_SLOTS,
@@ -299,14 +297,9 @@ class Context:
             system=system,
             priority=checks.integer("priority", priority, -100, 100),
         )
-        request = requests[0]
-        if not request.problem:
-            whose = "the model was trained for"
-            problem = too_long(request, self.model.n_ctx_train, whose)
-            request = replace(request, problem=problem)
         is_stream = checks.flag("stream", stream)
         with Interrupts() as interrupts:
-            handle = Handle(self._loop, request, self, stream=is_stream)
+            handle = Handle(self._loop, requests[0], self, stream=is_stream)
         try:
             interrupts.deliver()
         except BaseException:

@@ -6,13 +6,11 @@ import os
 import sys
 import warnings
 from threading import Event
-from time import monotonic
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from llamaherd.core import checks
 from llamaherd.core.errors import JournalWarning
-from llamaherd.native import shim
-from llamaherd.run.threads import start_thread
+from llamaherd.run.threads import start_thread, wait_for
 
 if TYPE_CHECKING:
     from llamaherd.core.results import Results
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from llamaherd.run.context import Context
     from llamaherd.run.loop import Loop
     from llamaherd.run.threads import Worker
-
-_SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
 
 
 class Runnable(Protocol):
@@ -129,31 +125,3 @@ class Job:
             self._error = error
         finally:
             self._is_done.set()
-
-
-def wait_for(
-    is_done: Event, timeout_s: float | None, worker: Worker | None = None
-) -> bool:
-    """Waits for work in a thread, in slices, so that Ctrl-C is seen.
-
-    Args:
-        is_done: Set when it is over.
-        timeout_s: Longest time to wait, in seconds; None: as long as it takes.
-        worker: What does it. If it ends without a word, the work is over, too.
-
-    Returns:
-        Whether it is over.
-
-    Raises:
-        ForkError: This process was forked; the work goes on in its parent.
-    """
-    end = None if timeout_s is None else monotonic() + timeout_s
-    while not is_done.is_set():
-        shim.check_process()  # in a forked child nobody will ever set it
-        if worker is not None and worker.is_over:
-            return True
-        left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
-        if left <= 0:
-            return False
-        is_done.wait(left)
-    return True

@@ -14,7 +14,7 @@ from llamaherd.core.errors import ContextClosedError, ContextError, ForkError, N
 from llamaherd.core.stats import Load
 from llamaherd.native import shim
 from llamaherd.run.fit import fit
-from llamaherd.run.threads import check_not_exiting, start_thread
+from llamaherd.run.threads import check_not_exiting, start_thread, wait_for
 
 if TYPE_CHECKING:
     from llamaherd.memory.plan import Plan
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from llamaherd.run.runner import Runner
     from llamaherd.run.sizing import Sizing
     from llamaherd.run.threads import Worker
-
-_SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
 
 
 class Loop:
@@ -123,23 +121,16 @@ class Loop:
         group.is_watched = True
         self._change(group)
 
-    def wait_for(self, is_done: Event, timeout_s: float | None = None) -> bool:
-        """Waits for something that a listener sets. Returns whether it is set.
+    def wait_for(self, is_done: Event) -> None:
+        """Waits for something that a listener sets.
 
         Raises:
             MemoryError: The thread has ended without a word.
             ForkError: This process was forked; the loop runs in its parent.
         """
-        left_s = timeout_s
-        while not is_done.wait(_SLICE_S if left_s is None else min(_SLICE_S, left_s)):
-            shim.check_process()
-            if self.is_dead and not is_done.is_set():
-                raise MemoryError("the context's thread ended for want of memory")
-            if left_s is not None:
-                left_s -= _SLICE_S
-                if left_s <= 0:
-                    return is_done.is_set()
-        return True
+        wait_for(is_done, None, self._worker)
+        if not is_done.is_set():
+            raise MemoryError("the context's thread ended for want of memory")
 
     def close(self) -> None:
         """Ends all groups, which get a ContextClosedError, and frees the engine."""
@@ -162,10 +153,7 @@ class Loop:
         """Waits until there is no work, and no thread; not if this is it."""
         if get_ident() == self._thread:
             return False
-        try:
-            return self.wait_for(self._has_left, timeout_s)
-        except MemoryError:  # the thread has ended, too
-            return True
+        return wait_for(self._has_left, timeout_s, self._worker)
 
     def settle(self) -> None:
         """Waits until the thread is gone if it has nothing to do.
@@ -184,9 +172,9 @@ class Loop:
         except ForkError:
             return  # it runs in the parent
         with self._lock:
-            self._changed.append(group)
             if self._has_left.is_set():
                 return  # nothing is left that could change
+            self._changed.append(group)
             running = [g for g in self._groups if g.n_running]
             if all(g.is_cancelled for g in running):
                 self._abort()  # a step may be long, and is of no use to anybody

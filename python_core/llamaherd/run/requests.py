@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import TokenizeError
-from llamaherd.core.request import Request
+from llamaherd.core.request import Request, too_long
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.model.chat import chat_prompts
 from llamaherd.model.tokens import PARSE_SPECIAL, prompt_tokens
@@ -86,18 +87,20 @@ def make_requests(
         if own.choices not in n_answer:
             n_answer[own.choices] = own.n_answer
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
-        requests.append(
-            Request(
-                tokens=tokens[i][0],
-                problem=tokens[i][1],
-                max_tokens=own.max_tokens or of_call.max_tokens or n_answer[own.choices],
-                sampling=own,
-                stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
-                seed=shim.derive_seed(own_base, i),
-                text=prompt if isinstance(prompt, str) else None,
-                priority=priority,
-            )
+        request = Request(
+            tokens=tokens[i][0],
+            problem=tokens[i][1],
+            max_tokens=own.max_tokens or of_call.max_tokens or n_answer[own.choices],
+            sampling=own,
+            stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
+            seed=shim.derive_seed(own_base, i),
+            text=prompt if isinstance(prompt, str) else None,
+            priority=priority,
         )
+        if not request.problem:
+            problem = too_long(request, model.n_ctx_train, "the model was trained for")
+            request = replace(request, problem=problem) if problem else request
+        requests.append(request)
     return requests, base
 
 

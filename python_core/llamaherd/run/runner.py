@@ -124,7 +124,6 @@ class Runner:
 
     def _close_group(self, group: Group, error: BaseException | None) -> None:
         """What never started, or was given up, is cancelled."""
-        group.is_over = True
         group.plan = self.plan
         group.counts = self.engine.counts(group.number)
         self.engine.forget(group.number)
@@ -140,7 +139,7 @@ class Runner:
         self.groups[number] = group
         indices = self._fitting(group, plan)
         requests = [group.requests[i] for i in indices]
-        if group.is_stopping or not requests:
+        if group.is_stopping or group.is_cancelled or not requests:
             self._end_if_over(group)
             return
         stays = MAX_DEPTH

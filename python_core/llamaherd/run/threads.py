@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from threading import Event, RLock
-from time import sleep
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet, ref
 
@@ -83,6 +83,34 @@ def _run_in_thread(
         run()
     finally:
         del token  # an exception that somebody keeps would keep this frame
+
+
+def wait_for(
+    is_done: Event, timeout_s: float | None, worker: Worker | None = None
+) -> bool:
+    """Waits for work in a thread, in slices, so that Ctrl-C is seen.
+
+    Args:
+        is_done: Set when it is over.
+        timeout_s: Longest time to wait, in seconds; None: as long as it takes.
+        worker: What does it. If it ends without a word, the work is over, too.
+
+    Returns:
+        Whether it is over.
+
+    Raises:
+        ForkError: This process was forked; the work goes on in its parent.
+    """
+    end = None if timeout_s is None else monotonic() + timeout_s
+    while not is_done.is_set():
+        shim.check_process()  # in a forked child nobody will ever set it
+        if worker is not None and worker.is_over:
+            return True
+        left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
+        if left <= 0:
+            return False
+        is_done.wait(left)
+    return True
 
 
 class Cancellable(Protocol):

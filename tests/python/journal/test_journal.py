@@ -72,7 +72,7 @@ def workloads(draw: st.DrawFn) -> list[Request]:
 def test_a_broken_run_that_goes_on_equals_an_unbroken_one(
     requests: list[Request], stops: list[int]
 ) -> None:
-    call = Call(requests, seed=1, n_ctx_train=100_000)
+    call = Call(requests, seed=1)
     whole = call.run(make_loop(SIZES))
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -195,7 +195,8 @@ def test_a_call_that_cannot_run_leaves_a_journal_that_works(folder: Path) -> Non
 
 
 def test_cancelled_before_the_model_is_known_stores_nothing(folder: Path) -> None:
-    results, _ = run(folder, [request([1]), request([])], is_cancelled=lambda: True)
+    empty = dataclasses.replace(request([]), problem="the prompt is empty")
+    results, _ = run(folder, [request([1]), empty], is_cancelled=lambda: True)
     assert results.finish_reasons == ["cancelled", "error"]
     assert entries(folder) == []
 
@@ -373,7 +374,7 @@ def test_a_name_that_is_not_utf8_can_be_stored(folder: Path) -> None:
     path = folder / os.fsdecode(b"mod\xe8le.gguf")  # Latin-1
     path.write_bytes(b"GGUF")
     journal = Journal(folder / "run.sqlite")
-    call = Call([request([1])], seed=1, n_ctx_train=100)
+    call = Call([request([1])], seed=1)
     kept = RecordedCall(call, journal, ModelFile(path), NUMERICS, text_of)
     kept.run(make_loop(SIZES))
     assert (kept.problem, entries(folder)[0].model) == ("", "mod?le.gguf")

@@ -165,7 +165,7 @@ def test_an_event_loop_that_is_gone_does_no_harm(loop: object) -> None:
 def test_what_has_ended_keeps_nothing_alive() -> None:
     loop = make_loop()
     handle = Handle(loop, request([1, 2]), None)
-    call = Call([request([3, 4])], seed=1, n_ctx_train=1000)
+    call = Call([request([3, 4])], seed=1)
     results = call.run(loop)
     assert_right(handle.result(5), request([1, 2]))
     loop.settle()

@@ -31,7 +31,7 @@ def call(n_prompts: int = 3, max_tokens: int = 5) -> Call:
         Request(tokens=array("i", [i, 1]), max_tokens=max_tokens)
         for i in range(n_prompts)
     ]
-    return Call(requests, seed=1, n_ctx_train=1000)
+    return Call(requests, seed=1)
 
 
 def test_a_job_runs_to_its_results() -> None:

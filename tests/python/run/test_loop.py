@@ -85,7 +85,7 @@ def test_a_prompt_that_comes_beside_a_call_has_the_next_free_slot() -> None:
 
     places: list[int] = []
     engine.before_run = come
-    results = Call(prompts, seed=1, n_ctx_train=5000).run(loop)
+    results = Call(prompts, seed=1).run(loop)
     for asked, result in zip(prompts, results, strict=True):
         assert_right(result, asked)
     for n_runs, place in zip((4, 12), places, strict=True):
@@ -102,8 +102,7 @@ def test_calls_have_slots_in_turn() -> None:
     all_in = threading.Event()
     with ThreadPoolExecutor(3) as pool:
         runs = [
-            pool.submit(lambda p=prompts: Call(p, seed=1, n_ctx_train=5000).run(loop))
-            for prompts in calls
+            pool.submit(lambda p=prompts: Call(p, seed=1).run(loop)) for prompts in calls
         ]
         while len(loop._groups) + len(loop._arrived) < 3:
             threading.Event().wait(0.001)
@@ -129,7 +128,7 @@ def test_a_priority_takes_a_slot_and_gives_it_back() -> None:
 
     ran: list[int] = []
     engine.before_run = come
-    results = Call(prompts, seed=1, n_ctx_train=5000).run(loop)
+    results = Call(prompts, seed=1).run(loop)
     for asked, result in zip(prompts, results, strict=True):
         assert_right(result, asked)
     assert_right(handles[0].result(5), urgent)
@@ -153,8 +152,7 @@ def test_of_two_priorities_the_higher_one_goes_first() -> None:
 def test_cancelling_one_call_leaves_the_other_alone() -> None:
     loop, engine = stepping(plan(n_slots=8))
     first, second = (
-        Call([long_request(c * 10 + i) for i in range(6)], seed=1, n_ctx_train=5000)
-        for c in range(2)
+        Call([long_request(c * 10 + i) for i in range(6)], seed=1) for c in range(2)
     )
     engine.before_run = lambda n_runs: first.cancel() if n_runs == 8 else None
     with ThreadPoolExecutor(2) as pool:
@@ -169,7 +167,7 @@ def test_cancelling_one_call_leaves_the_other_alone() -> None:
 def test_statistics_of_calls_at_once_are_their_own_and_add_up() -> None:
     loop, engine = stepping(plan(n_slots=8))
     prompts = [[request([c] * 40 + [100 + i], 20) for i in range(12)] for c in range(3)]
-    calls = [Call(each, seed=1, n_ctx_train=5000) for each in prompts]
+    calls = [Call(each, seed=1) for each in prompts]
     with ThreadPoolExecutor(3) as pool:
         runs = list(pool.map(lambda call: call.run(loop), calls))
     for results in runs:
@@ -214,10 +212,7 @@ def test_callers_share_a_prefix_that_is_being_computed() -> None:
     engine.before_run = lambda n_runs: n_runs or all_in.wait(5)
     all_in = threading.Event()
     with ThreadPoolExecutor(5) as pool:
-        runs = [
-            pool.submit(lambda p=each: Call(p, seed=1, n_ctx_train=5000).run(loop))
-            for each in prompts
-        ]
+        runs = [pool.submit(lambda p=each: Call(p, seed=1).run(loop)) for each in prompts]
         while len(loop._groups) + len(loop._arrived) < 5:
             threading.Event().wait(0.001)
         all_in.set()
@@ -233,7 +228,6 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
         Call(
             [request([3] * 200 + [c * 50 + i], 5) for i in range(4)],
             seed=1,
-            n_ctx_train=5000,
         )
         for c in range(2)
     )
@@ -270,7 +264,7 @@ def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
         [request([3] * 100 + [4 + i // 2] * 100 + [10 + 4 * c + i], 5) for i in range(4)]
         for c in range(2)
     ]
-    first, second = (Call(each, seed=1, n_ctx_train=5000) for each in prompts)
+    first, second = (Call(each, seed=1) for each in prompts)
     running = submit(loop, long_request())
     engine.before_run = lambda n_runs: n_runs or both_wait.wait(5)
     both_wait = threading.Event()
@@ -335,7 +329,7 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
     asked = request([4] * 700, 10)
     assert_right(submit(loop, asked).result(5), asked)
     more = [request([i, 5], 20) for i in range(30)]
-    results = Call(more, seed=1, n_ctx_train=5000).run(loop)
+    results = Call(more, seed=1).run(loop)
     for one, result in zip(more, results, strict=True):
         assert_right(result, one)
     for i, handle in enumerate(running):
@@ -354,7 +348,7 @@ def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() ->
 
     sizing = WithoutPlaces(plan(), FakeEngine(1, 1))
     loop = Loop(sizing)
-    call = Call([long_request(i) for i in range(12)], seed=1, n_ctx_train=5000)
+    call = Call([long_request(i) for i in range(12)], seed=1)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(call.run, loop)
         while loop.load.n_running < 4:
@@ -362,9 +356,7 @@ def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() ->
         assert_right(submit(loop, request([5] * 20)).result(5), request([5] * 20))
         assert not sizing.engine.sizes
         shared = [request([6] * 30 + [i]) for i in range(3)]
-        for one, result in zip(
-            shared, Call(shared, seed=1, n_ctx_train=5000).run(loop), strict=True
-        ):
+        for one, result in zip(shared, Call(shared, seed=1).run(loop), strict=True):
             assert_right(result, one)
         assert sizing.engine.sizes  # they need one
         for one, result in zip(call.requests, running.result(), strict=True):
@@ -483,10 +475,9 @@ def test_on_error_stop_ends_only_its_own_call() -> None:
     bad = Call(
         [request([i, N_VOCAB + 1]) for i in range(3)],
         seed=1,
-        n_ctx_train=5000,
         on_error="stop",
     )
-    good = Call([long_request(i) for i in range(3)], seed=1, n_ctx_train=5000)
+    good = Call([long_request(i) for i in range(3)], seed=1)
     with ThreadPoolExecutor(2) as pool:
         failed, fine = pool.submit(bad.run, loop), pool.submit(good.run, loop)
         with pytest.raises(GenerationError):
@@ -514,7 +505,7 @@ def test_callers_that_come_and_go_at_random_get_the_right_answers(
                 request([*stem, 50 + i], mine.randint(1, 60))
                 for i in range(mine.randint(1, 12))
             ]
-            call = Call(asked, seed=1, n_ctx_train=5000)
+            call = Call(asked, seed=1)
             if mine.random() < 0.5:
                 threading.Timer(mine.random() * 0.01, call.cancel).start()
             for each, result in zip(asked, call.run(loop), strict=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 from llamaherd.native import shim
-from llamaherd.run import job, threads
+from llamaherd.run import threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def test_a_thread_that_dies_before_it_says_that_it_runs_is_an_error(
 
 def test_work_whose_thread_ends_without_a_word_is_over() -> None:
     worker = threads.Worker(lambda: None)
-    assert job.wait_for(threading.Event(), 10, worker)
+    assert threads.wait_for(threading.Event(), 10, worker)
 
 
 def test_debuggers_follow_the_thread() -> None:

@@ -56,7 +56,7 @@ def run(
     if loop is None:
         loop = make_loop(sizes or plan(), engine)
     sizes, engine = loop._sizing.sizes, loop._sizing.engine
-    call = Call(requests, seed=1, n_ctx_train=100_000, **options)
+    call = Call(requests, seed=1, **options)
     try:
         return call.run(loop), engine
     finally:
@@ -341,7 +341,7 @@ def test_cancelling_keeps_what_is_finished() -> None:
             return super().run(*args, **kwargs)
 
     requests = [request([i], 1 if i < 4 else 200) for i in range(8)]
-    call = Call(requests, seed=1, n_ctx_train=1000)
+    call = Call(requests, seed=1)
     sizes = plan(n_slots=8)
     results = call.run(make_loop(sizes, Cancelling(sizes.n_ctx, sizes.n_sequences)))
     assert all(result.is_finished for result in results[:4])
@@ -357,7 +357,7 @@ def test_cancelling_keeps_what_is_finished() -> None:
 
 
 def test_what_is_cancelled_before_it_runs_needs_no_engine() -> None:
-    call = Call([request([1, 2])], seed=1, n_ctx_train=1000)
+    call = Call([request([1, 2])], seed=1)
     call.cancel()
     engine = FakeEngine(100, 20)
     results = call.run(make_loop(plan(), engine))
@@ -367,7 +367,7 @@ def test_what_is_cancelled_before_it_runs_needs_no_engine() -> None:
 
 def test_progress_ends_complete() -> None:
     requests = [request([1]), request([1]), request([POISON]), request([])]
-    call = Call(requests, seed=1, n_ctx_train=1000)
+    call = Call(requests, seed=1)
     call.run(make_loop())
     progress = call.progress
     assert (progress.n_done, progress.n_failed, progress.n_total) == (4, 2, 4)
@@ -384,7 +384,7 @@ def test_progress_counts_prompt_tokens_that_are_read_or_need_not_be() -> None:
     shared = list(range(40))
     requests = [request([*shared, 50 + i], 20) for i in range(30)]
     requests += [requests[0]] * 3
-    call = Call(requests, seed=1, n_ctx_train=1000)
+    call = Call(requests, seed=1)
     total = sum(len(each.tokens) for each in requests)
     seen = [call.progress]
     call.run(make_loop(plan(n_slots=4, n_cells=400), Watched(400, 20)))
@@ -400,7 +400,7 @@ def test_progress_counts_prompt_tokens_that_are_read_or_need_not_be() -> None:
 
 
 def test_no_prompts_need_no_engine() -> None:
-    results = Call([], seed=7, n_ctx_train=1000).run(make_loop())
+    results = Call([], seed=7).run(make_loop())
     assert list(results) == results.texts == []
     assert results.stats.n_prompts == 0
     assert results.stats.seed == 7

@@ -515,3 +515,14 @@ def test_a_single_prompt_that_fails_raises(context: lh.Context) -> None:
         lh.generate(context, "")
     with pytest.raises(lh.GenerationError, match="the prompt is empty"):
         list(lh.generate(context, "", stream=True))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_that_the_model_cannot_look_back_on_raises(
+    smollm2: lh.Model, stream: bool
+) -> None:
+    with lh.Context(smollm2, n_ctx=256) as context:
+        prompt = [100] * (smollm2.n_ctx_train - 3)
+        reason = "more than the 8192 that the model was trained for"
+        with pytest.raises(lh.GenerationError, match=reason):
+            list(lh.generate(context, prompt, max_tokens=4, stream=stream))
