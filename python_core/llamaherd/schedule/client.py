@@ -31,7 +31,7 @@ class Client:
         request: What the engine is given.
         parent: The prefix that it continues.
         place: Rank in which it may start, within its call.
-        depth: Of a prefix: number of prefixes on its path, itself included.
+        height: Of a prefix: levels of prefixes that continue it, itself included.
         waiting: Of a prefix: children that cannot start before it is held.
         n_unsubmitted: Of a prefix: children that have not been submitted.
         stays: Of a prefix: whether it may be held when nobody needs it.
@@ -45,13 +45,19 @@ class Client:
     index: int = -1
     parent: Client | None = None
     place: int = 0
-    depth: int = 0
+    height: int = 0
     waiting: list[Client] = field(default_factory=list)
     n_unsubmitted: int = 0
     stays: bool = True
     state: State = State.WAITING
     age: int = -1
     n_saved: int = 0
+
+    def __post_init__(self) -> None:
+        prefix, height = self, int(self.is_prefix)
+        while prefix is not None and prefix.height < height:
+            prefix.height = height
+            prefix, height = prefix.parent, height + 1
 
     @property
     def is_prefix(self) -> bool:
@@ -67,6 +73,14 @@ class Client:
     def n_tokens(self) -> int:
         """Tokens of the prompt."""
         return len(self.request.tokens)
+
+    @property
+    def depth(self) -> int:
+        """Of a prefix: number of prefixes on its path that are not gone, itself too."""
+        prefix, depth = self.parent, 1
+        while prefix is not None and prefix.state is not State.ENDED:
+            prefix, depth = prefix.parent, depth + 1
+        return depth
 
     def fork_source(self) -> Client | None:
         """The longest prefix it starts with that is held now."""

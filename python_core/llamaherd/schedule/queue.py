@@ -39,8 +39,7 @@ class Queue:
         self.is_listed = False
         self.is_admitting = True
         self._prompts: Heap = []
-        self._prefixes: dict[int, Heap] = {}  # by depth
-        self._max_depth = max((c.depth for c in clients if c.is_prefix), default=0)
+        self._prefixes: dict[int, Heap] = {}  # by height
 
     @property
     def is_empty(self) -> bool:
@@ -51,33 +50,29 @@ class Queue:
         """What it continues is held, or nothing."""
         item = (client.place, client.id, client)
         if client.is_prefix:
-            # It may have been another call's before.
-            self._max_depth = max(self._max_depth, client.depth)
-            heappush(self._prefixes.setdefault(client.depth, []), item)
+            heappush(self._prefixes.setdefault(client.height, []), item)
         else:
             heappush(self._prompts, item)
 
-    def head(self, n_places: int) -> Heap:
+    def head(self, n_places: float) -> Heap:
         """The heap whose first client is the next one to start; [] if none can.
 
-        A prefix of depth d may start if that leaves a place for each level below it: then
-        the youngest prefix can always be continued, and no two wait for each other.
+        A prefix may start if there is a place for each level of prefixes that continue
+        it, too: then the youngest can always be continued, and no two wait for each
+        other.
 
         Args:
             n_places: Prefixes that may come to be there.
         """
-        first = self._max_depth - n_places + 1
-        heaps = [self._prompts]
-        heaps += [heap for depth, heap in self._prefixes.items() if depth >= first]
-        for heap in heaps:
+        for height, heap in list(self._prefixes.items()):
             _send_back(heap)
+            while heap and heap[0][2].height != height:  # it is continued by another one
+                self.push(heappop(heap)[2])
+                _send_back(heap)
+        _send_back(self._prompts)
+        heaps = [self._prompts]
+        heaps += [heap for height, heap in self._prefixes.items() if height <= n_places]
         return min((h for h in heaps if h), key=lambda h: h[0][:2], default=[])
-
-    def limit_depth(self, n_hold: int) -> list[Client]:
-        """Takes out waiting prefixes that are too deep for so many places."""
-        deep = [depth for depth in self._prefixes if depth > n_hold]
-        self._max_depth = min(self._max_depth, n_hold)
-        return [client for depth in deep for *_, client in self._prefixes.pop(depth)]
 
 
 def _send_back(heap: Heap) -> None:
@@ -141,7 +136,6 @@ def make_clients(
             tokens = requests[tree.prompt[k]].tokens[: tree.length[k]]
             prefix = cache.find(tokens)
             if prefix is None:
-                depth = depths[k]  # of those already there only some may be ancestors
                 prefix = Client(
                     id=next(ids),
                     call=call,
@@ -149,8 +143,7 @@ def make_clients(
                         tokens=tokens, max_tokens=0, priority=request.priority
                     ),
                     parent=parent,
-                    depth=depth,
-                    stays=depth <= stays,
+                    stays=depths[k] <= stays,
                 )
                 cache.insert(prefix)
                 add(prefix)

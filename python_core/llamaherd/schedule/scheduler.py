@@ -105,10 +105,6 @@ class Scheduler:
     def resized(self, limits: Limits) -> None:
         """The engine has other sizes now; all that it held is gone, or paused."""
         self._limits = limits
-        for queue in self._turns.queues:
-            for prefix in queue.limit_depth(limits.n_hold):
-                self._cache.remove(prefix)
-                self._make_children_ready(prefix)
 
     # ---- decisions ----
 
@@ -127,7 +123,7 @@ class Scheduler:
                 continue
             client, heap = self._next()
             if client is None and self._is_stuck():
-                actions.append(self._give_up_held())
+                self._do_without_one()
                 continue
             if client is None or not self._has_slot(client, actions):
                 return actions
@@ -255,9 +251,8 @@ class Scheduler:
         return need + headroom <= free
 
     def _is_stuck(self) -> bool:
-        """Whether held prefixes take all places, and what continues them needs one."""
-        is_idle = not self._running and not self._paused
-        return is_idle and self._turns.has_any and bool(self._cache.needed)
+        """Whether all that may start are prefixes, and there are too few places."""
+        return not self._running and not self._paused and self._turns.has_any
 
     def _is_pool_to_be_cleared(self) -> bool:
         """Whether a pool is to be begun anew, so that equal calls find equal pools."""
@@ -344,6 +339,22 @@ class Scheduler:
         self._n_hold_used -= 1
         actions.append(Action(Kind.RELEASE, prefix))
         return prefix.n_tokens
+
+    def _do_without_one(self) -> None:
+        """The next prefix is not computed; what continues it continues its parent.
+
+        Were a held one given up for it, two might give way to each other for ever.
+        """
+        prefix = heappop(self._turns.next(math.inf))[2]
+        parent = prefix.parent
+        children = [c for c in prefix.waiting if c.state is State.WAITING]
+        for child in children:
+            child.parent = parent
+        if parent is not None:
+            parent.n_unsubmitted += len(children)
+        self._no_longer_needs(prefix)
+        self._cache.remove(prefix)
+        self._make_children_ready(prefix)
 
     def _give_up_held(self) -> Action:
         """The held prefix whose turn is last is computed again later."""

@@ -59,7 +59,7 @@ class Turns:
         queue.push(client)
         self._list(queue)
 
-    def next(self, n_places: int) -> Heap:
+    def next(self, n_places: float) -> Heap:
         """The first clients of the call whose turn it is, of those that can start any.
 
         Args:

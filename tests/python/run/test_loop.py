@@ -486,12 +486,13 @@ def test_on_error_stop_ends_only_its_own_call() -> None:
             assert_right(result, asked)
 
 
+@pytest.mark.parametrize("n_hold", [1, 2, 3])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_callers_that_come_and_go_at_random_get_the_right_answers(
-    *, pooled: bool
+    *, pooled: bool, n_hold: int
 ) -> None:
     rng = random.Random(7)
-    sizes = plan(n_slots=3, n_hold=2, pooled=pooled)
+    sizes = plan(n_slots=3, n_hold=n_hold, pooled=pooled)
     loop, engine = stepping(replace(sizes, n_ctx=700) if pooled else sizes)
 
     def one(seed: int) -> None:

@@ -13,7 +13,7 @@ def test_a_prefix_that_nobody_needs_any_more_is_not_computed() -> None:
     cache = PrefixCache()
     scheduler = Scheduler(Limits(n_slots=1, n_hold=1, n_cells=500), cache)
     stem = [1] * 100
-    prefix = Client(id=0, call=0, request=request(stem, 0), depth=1, n_unsubmitted=2)
+    prefix = Client(id=0, call=0, request=request(stem, 0), n_unsubmitted=2)
     first = request([*stem, 2], priority=1)
     own = Client(id=1, call=0, index=0, request=first, parent=prefix)
     other = Client(id=2, call=1, index=0, request=request([*stem, 4]), parent=prefix)
@@ -35,13 +35,12 @@ def nested(n_calls: int) -> tuple[Scheduler, Client, Client, list[Client]]:
     """A prefix, one that continues it, and a prompt of each call that continues that."""
     cache = PrefixCache()
     scheduler = Scheduler(Limits(n_slots=4, n_hold=4, n_cells=None), cache)
-    outer = Client(id=0, call=0, request=request([1] * 50, 0), depth=1, n_unsubmitted=1)
+    outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=1)
     inner = Client(
         id=1,
         call=0,
         request=request([1] * 80, 0),
         parent=outer,
-        depth=2,
         n_unsubmitted=n_calls,
     )
     prompts = [
@@ -82,3 +81,49 @@ def test_a_prefix_is_handed_over_whose_own_one_is_gone() -> None:
     assert started(scheduler) == [inner]
     scheduler.held(inner)
     assert started(scheduler) == [prompts[1]]
+
+
+def test_a_prefix_that_finds_no_place_is_done_without() -> None:
+    """Were the one that it continues given up for it, both would wait for ever."""
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=2, n_hold=1, n_cells=None), cache)
+    outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=2)
+    first = Client(id=1, call=0, index=0, request=request([1] * 51), parent=outer)
+    cache.insert(outer)
+    scheduler.add(Queue(0, [outer, first]))
+    assert started(scheduler) == [outer]
+    inner = Client(
+        id=2, call=1, request=request([1] * 80, 0), parent=outer, n_unsubmitted=1
+    )
+    second = Client(id=3, call=1, index=0, request=request([1] * 81), parent=inner)
+    cache.insert(inner)
+    scheduler.add(Queue(1, [inner, second]))
+    scheduler.held(outer)
+    assert started(scheduler) == [first]
+    scheduler.ended(first)
+    (action,) = scheduler.admit(0)
+    assert (action.client, action.fork_from) == (second, outer.id)
+    assert cache.n_idle == 1  # the outer one, which nobody needs any more
+
+
+def test_a_prefix_that_others_come_to_continue_needs_more_places() -> None:
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=4, n_hold=1, n_cells=None), cache)
+    other = Client(id=0, call=0, request=request([7] * 50, 0), n_unsubmitted=1)
+    outer = Client(id=1, call=1, request=request([1] * 50, 0), n_unsubmitted=1)
+    for call, prefix in enumerate((other, outer)):
+        tokens = [*prefix.request.tokens, 2]
+        prompt = Client(
+            id=10 + call, call=call, index=0, request=request(tokens), parent=prefix
+        )
+        cache.insert(prefix)
+        scheduler.add(Queue(call, [prefix, prompt]))
+    inner = Client(id=2, call=2, request=request([1] * 80, 0), parent=outer)
+    assert (outer.height, inner.height) == (2, 1)
+    assert (outer.depth, inner.depth) == (1, 2)
+    assert started(scheduler) == [other]
+    scheduler.held(other)
+    assert started(scheduler) == [scheduler._running[10]]
+    scheduler.ended(scheduler._running[10])
+    (action,) = scheduler.admit(0)  # one place is of no use to two levels
+    assert (action.client.id, action.fork_from) == (11, None)
