@@ -54,7 +54,8 @@ class Client:
     n_saved: int = 0
 
     def __post_init__(self) -> None:
-        prefix, height = self, int(self.is_prefix)
+        prefix: Client | None = self
+        height = int(self.is_prefix)
         while prefix is not None and prefix.height < height:
             prefix.height = height
             prefix, height = prefix.parent, height + 1
