@@ -8,6 +8,9 @@
 #include "guard.hpp"
 #include "threads.hpp"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #if defined(__linux__)
 #include <pthread.h>
 #include <sys/mman.h>
@@ -73,6 +76,31 @@ void require_memory(size_t) {}
 void throw_assertions() {}
 Guarded::Guarded() noexcept = default;
 Guarded::~Guarded() = default;
+
+#endif
+
+#if defined(__GLIBC__)
+
+namespace {
+
+// What glibc itself ends with, see mallopt(3).
+constexpr int kLargestInHeap = 32 * 1024 * 1024;
+constexpr int kSmallestApart = 1024 * 1024;
+
+}  // namespace
+
+LargeBlocksApart::LargeBlocksApart() noexcept {
+  mallopt(M_MMAP_THRESHOLD, kSmallestApart);
+}
+LargeBlocksApart::~LargeBlocksApart() {
+  mallopt(M_MMAP_THRESHOLD, kLargestInHeap);
+  mallopt(M_TRIM_THRESHOLD, 2 * kLargestInHeap);
+}
+
+#else
+
+LargeBlocksApart::LargeBlocksApart() noexcept = default;
+LargeBlocksApart::~LargeBlocksApart() = default;
 
 #endif
 

@@ -16,6 +16,18 @@ constexpr size_t kThreadRoom = size_t{9} << 20U;
 // `ulimit -v` says no; without one a kernel mostly promises more than it has.)
 void require_memory(size_t bytes);
 
+// While one lives, what malloc gives out in large blocks goes back to the system when it
+// is freed. glibc takes larger and larger ones from the heap of the thread that asks,
+// once some have been freed, and the heap of a thread that is not the first keeps them:
+// after many contexts were made and closed, tens of megabytes for each such heap.
+class LargeBlocksApart {
+ public:
+  LargeBlocksApart() noexcept;
+  ~LargeBlocksApart();
+  LargeBlocksApart(const LargeBlocksApart&) = delete;
+  LargeBlocksApart& operator=(const LargeBlocksApart&) = delete;
+};
+
 // From now on what libllama asserts is thrown, where it can be: on a thread that is
 // inside of `guard` and computes with no others. Elsewhere the process ends, as it always
 // has.

@@ -164,6 +164,7 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
   native.abort_callback = on_abort;
   native.abort_callback_data = abort_flag;
   require_memory(kRoom);
+  const LargeBlocksApart apart;
   const LogMark mark;
   ContextPtr ctx(llama_init_from_model(model.get(), native));
   if (!ctx) {

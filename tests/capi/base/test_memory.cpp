@@ -1,0 +1,35 @@
+// Memory that is given back.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "memory.hpp"
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include <malloc.h>
+
+namespace {
+
+// Whether glibc maps a block of so many bytes, and does not take it from a heap.
+bool is_mapped(size_t bytes) {
+  malloc_trim(0);  // what is free in a heap comes first
+  const size_t before = mallinfo2().hblks;
+  void* volatile block = std::malloc(bytes);
+  const bool is = mallinfo2().hblks > before;
+  std::free(block);
+  return is;
+}
+
+}  // namespace
+
+TEST_CASE("large blocks are apart from the heap while one asks for it") {
+  constexpr size_t kMany = size_t{8} << 20U;
+  static_cast<void>(is_mapped(2 * kMany));  // once it is freed, glibc takes those from heaps
+  CHECK_FALSE(is_mapped(kMany));
+  {
+    const lh::LargeBlocksApart apart;
+    CHECK(is_mapped(kMany));
+  }
+  CHECK_FALSE(is_mapped(kMany));
+}
+#endif
