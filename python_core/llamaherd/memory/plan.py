@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 Layout = Literal["unified", "per_sequence"]
 
 MAX_SEQUENCES = 256  # of libllama
-MAX_HOLD = 8  # sequences that are kept for shared prefixes
+MAX_HOLD = 8  # sequences that are kept for shared prefixes, to begin with
+MOST_HOLD = 32  # where so many are in use
 # Of nested prefixes: half, so that others can be computed meanwhile.
 MAX_DEPTH = shim.MAX_PREFIX_DEPTH
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
@@ -120,8 +121,8 @@ def make_plan(
         sizes: What the user fixed.
         needs: Cells that each prompt with its answer needs, none more than the model was
             trained for.
-        n_prefixes: Prefixes that the prompts share.
-        n_shared: Tokens of the prefix that all of them share.
+        n_prefixes: Places for prefixes that are of use.
+        n_shared: Tokens of the prefix that all prompts share.
         n_batch: Most tokens in one llama_decode, hence most sequences.
         n_rows: Rows of a batch that are computed together, so that fewer cost the same.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
@@ -133,7 +134,8 @@ def make_plan(
     n_states = MAX_SEQUENCES
     if bytes_per_sequence:  # as many as take half of it at most
         n_states = max(1, min(n_states, n_bytes // 2 // bytes_per_sequence))
-    n_hold = min(MAX_HOLD, n_prefixes, n_states - 1)
+    n_free = min(n_states, n_batch) - min(most, len(needs))
+    n_hold = min(MOST_HOLD, max(MAX_HOLD, n_free), n_prefixes, n_states - 1)
     n_slots = max(1, min(most, len(needs), n_states - n_hold))
     n_bytes -= (n_slots + n_hold) * bytes_per_sequence
     n_affordable = min(MAX_CTX, n_bytes // bytes_per_cell)

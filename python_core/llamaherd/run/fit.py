@@ -36,18 +36,20 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
         ContextError: There is not enough memory; what there is goes on as before.
     """
     if runner is None:
-        plan = _plan(sizing, groups)
+        plan = _plan(sizing, groups, MAX_HOLD)
         sizing.check_memory(plan)
         return Runner(sizing.make(plan), plan)
     if not runner.groups:
         is_alone = all(group.is_alone for group in groups)
-        plan = _plan(sizing, groups, runner.plan.kv_layout if is_alone else None)
+        layout = runner.plan.kv_layout if is_alone else None
+        plan = _plan(sizing, groups, runner.n_places_wanted, layout)
         is_worth = not runner.plan.covers(plan)
     elif _has_room(runner, groups):
         return runner
     else:
         every = [*runner.groups.values(), *groups]
-        plan = _plan(sizing, every, runner.plan.kv_layout, is_busy=True)
+        n_places = runner.n_places_wanted
+        plan = _plan(sizing, every, n_places, runner.plan.kv_layout, is_busy=True)
         is_worth = _is_worth(runner.plan, plan, groups)
     if is_worth:
         sizing.check_memory(plan, runner.plan.memory_bytes)
@@ -63,6 +65,7 @@ def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
         n_open <= plan.n_seq_max
         and _longest(groups) <= plan.n_ctx_seq - plan.n_spare
         and (plan.n_hold > 0 or not _share_prefixes(groups))
+        and runner.n_places_wanted <= max(plan.n_hold, MAX_HOLD)
     )
 
 
@@ -72,19 +75,21 @@ def _is_worth(plan: Plan, wanted: Plan, groups: Sequence[Group]) -> bool:
         plan.n_ctx_seq - plan.n_spare < _longest(groups) <= wanted.capacity
         or wanted.n_seq_max >= _WORTH_GROWING * plan.n_seq_max
         or (wanted.n_hold > plan.n_hold == 0 and _share_prefixes(groups))
+        or wanted.n_hold > max(plan.n_hold, MAX_HOLD)
     )
 
 
 def _plan(
     sizing: Sizing,
     groups: Sequence[Group],
+    n_places: int,
     layout: Layout | None = None,
     *,
     is_busy: bool = False,
 ) -> Plan:
     trees = [group.tree for group in groups if group.tree is not None]
     needs = [need for group in groups for need in group.needs]
-    n_prefixes = sum(tree.n_nodes for tree in trees)
+    n_prefixes = min(n_places, sum(tree.n_nodes for tree in trees))
     n_shared = trees[0].n_shared if len(groups) == len(trees) == 1 else 0
     work = Work(needs=needs, n_prefixes=n_prefixes, n_shared=n_shared)
     plan = sizing.plan(work, layout)
@@ -94,7 +99,7 @@ def _plan(
     next_power = 1 << (max(needs) - 1).bit_length()
     more = Work(
         needs=[*needs, *(needs if is_busy else ()), next_power],
-        n_prefixes=n_prefixes + MAX_HOLD,
+        n_prefixes=n_places,
     )
     larger = sizing.plan(more, layout)
     is_within = larger.n_seq_max >= plan.n_seq_max and larger.capacity >= plan.capacity

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core.errors import NativeError, NoSpaceError
 from llamaherd.core.outcome import Finish, Output, Status
 from llamaherd.core.request import too_long
-from llamaherd.memory.plan import MAX_DEPTH
+from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.run.answers import CANCELLED
 from llamaherd.run.prefixes import call_tree, single_tree
 from llamaherd.schedule.client import State
@@ -74,6 +74,12 @@ class Runner:
     def n_prefixes(self) -> int:
         """Prefixes that are held now."""
         return len(self._cache.held)
+
+    @property
+    def n_places_wanted(self) -> int:
+        """Places for prefixes: twice as many where those that there are do not do."""
+        n = max(MAX_HOLD, self.plan.n_hold)
+        return min(MOST_HOLD, 2 * n) if self._cache.n_again >= n else n
 
     # ---- groups come and go ----
 
@@ -190,6 +196,7 @@ class Runner:
             self.plan = _as_made(plan, self.engine)
         finally:
             self._scheduler.resized(_limits(self.plan))
+            self._cache.n_again = 0
 
     # ---- steps ----
 

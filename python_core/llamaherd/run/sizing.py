@@ -25,7 +25,7 @@ class Work:
 
     Attributes:
         needs: Cells that each prompt with its answer needs.
-        n_prefixes: Prefixes that the prompts share.
+        n_prefixes: Places for prefixes that are of use to them.
         n_shared: Tokens of the prefix that all of them share.
     """
 
@@ -84,12 +84,14 @@ class NativeSizing:
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """See `Sizing`."""
+        params = self._params  # a deterministic batch has a row for each sequence
+        n_batch = params.n_ubatch if self._sizes.deterministic else params.n_batch
         return make_plan(
             replace(self._sizes, kv_layout=layout) if layout else self._sizes,
             work.needs,
             work.n_prefixes,
             work.n_shared,
-            n_batch=self._params.n_batch,
+            n_batch=n_batch,
             n_rows=ROWS_AMX if shim.has_amx() else ROWS,
             bytes_per_cell=self._bytes_per_cell,
             bytes_per_sequence=self._bytes_per_sequence,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from llamaherd.schedule.client import Client
 
 _HEAD = 8  # tokens; no prefix has fewer, they would sooner be computed again
+_MAX_GONE = 64  # prefixes that are remembered after they gave their places up
 _MAX_SEEN = 32  # prompts that are remembered, of those that start alike
 
 
@@ -21,11 +22,16 @@ class PrefixCache:
 
     A prefix that clients have yet to fork from stays. One that nobody needs now stays,
     too, until its place is needed: the least recently used one goes first.
+
+    Attributes:
+        n_again: Prefixes that came again after they had given their places up.
     """
 
     def __init__(self) -> None:
         self._prefixes: dict[bytes, list[Client]] = {}  # by their first tokens
         self._idle: dict[int, Client] = {}  # least recently used first
+        self._gone: deque[int] = deque(maxlen=_MAX_GONE)  # hashes of their tokens
+        self.n_again = 0
         self._seen: dict[bytes, deque[array[int]]] = {}  # prompts, by their first tokens
 
     @property
@@ -64,6 +70,7 @@ class PrefixCache:
 
     def insert(self, prefix: Client) -> None:
         """Takes a prefix in that is to be computed."""
+        self.n_again += _hash(prefix) in self._gone
         self._prefixes.setdefault(_head(prefix.request.tokens), []).append(prefix)
 
     def use(self, prefix: Client) -> None:
@@ -74,12 +81,18 @@ class PrefixCache:
         """Nobody needs it now; it may stay until its place is needed."""
         self._idle[prefix.id] = prefix
 
-    def evict(self) -> Client | None:
-        """Takes out the one that was not used for the longest time, if there is any."""
+    def evict(self, *, for_another: bool = False) -> Client | None:
+        """Takes out the one that was not used for the longest time, if there is any.
+
+        Args:
+            for_another: Whether another prefix is to have its place.
+        """
         if not self._idle:
             return None
         prefix = self._idle.pop(next(iter(self._idle)))
         self.remove(prefix)
+        if for_another:
+            self._gone.append(_hash(prefix))
         return prefix
 
     def remove(self, prefix: Client) -> None:
@@ -109,6 +122,10 @@ class PrefixCache:
 
 def _head(tokens: array[int]) -> bytes:
     return tokens[:_HEAD].tobytes()
+
+
+def _hash(prefix: Client) -> int:
+    return hash(prefix.request.tokens.tobytes())
 
 
 def _n_common(a: array[int], b: array[int]) -> int:

@@ -130,7 +130,7 @@ class Scheduler:
             is_paused = client.state is State.PAUSED
             is_full = self._n_hold_used == self._limits.n_hold
             if client.is_prefix and is_full and not is_paused:
-                free += self._evict(actions)
+                free += self._evict(actions, for_another=True)
             source = None if is_paused else client.fork_source()
             reused = source.n_tokens if source else 0
             need = max(client.n_saved, client.n_tokens) - reused
@@ -331,9 +331,9 @@ class Scheduler:
             self._n_hold_used -= 1
             actions.append(Action(Kind.RELEASE, prefix))
 
-    def _evict(self, actions: list[Action]) -> int:
+    def _evict(self, actions: list[Action], *, for_another: bool = False) -> int:
         """An idle prefix gives its place up. Returns the number of its cells."""
-        prefix = self._cache.evict()
+        prefix = self._cache.evict(for_another=for_another)
         if prefix is None:
             return 0
         self._n_hold_used -= 1

@@ -24,7 +24,8 @@ bool is_mapped(size_t bytes) {
 
 TEST_CASE("large blocks are apart from the heap while one asks for it") {
   constexpr size_t kMany = size_t{8} << 20U;
-  static_cast<void>(is_mapped(2 * kMany));  // once it is freed, glibc takes those from heaps
+  static_cast<void>(
+      is_mapped(2 * kMany));  // once it is freed, glibc takes those from heaps
   CHECK_FALSE(is_mapped(kMany));
   {
     const lh::LargeBlocksApart apart;

@@ -340,6 +340,26 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
     assert loop.plan.n_ctx_seq >= 710
 
 
+def test_prefixes_that_come_again_and_again_get_places() -> None:
+    class Placing(Growing):
+        def plan(self, work: object, layout: str | None = None) -> Plan:
+            sizes = super().plan(work, layout)
+            n_ctx = sizes.n_ctx_seq * (sizes.n_seq_max + work.n_prefixes)
+            return replace(sizes, n_hold=work.n_prefixes, n_ctx=n_ctx)
+
+    sizing = Placing(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    reused = []
+    for i in range(8 * 12):
+        asked = request([100 + i % 12] * 60 + [i], 3)
+        result = submit(loop, asked).result(5)
+        assert_right(result, asked)
+        reused.append(result.n_reused_tokens)
+    assert loop.plan.n_hold == 16
+    assert reused[-12:] == [60] * 12
+    assert len(sizing.engine.sizes) == 1  # it has grown once
+
+
 def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() -> None:
     class WithoutPlaces(Growing):
         def plan(self, work: object, layout: str | None = None) -> Plan:
