@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.run.loop import Loop
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
+_ASYNC_SLICE_S = 1.0  # longest one after which the end of the loop's thread is seen
 
 
 class Handle:
@@ -162,8 +163,7 @@ class Handle:
                     yield piece
                 if is_done:
                     break
-                await event.wait()
-                event.clear()
+                await self._wait_async(event)
         finally:
             with self._changed:
                 self._listeners.remove(listener)
@@ -240,24 +240,34 @@ class Handle:
                 if left <= 0:
                     return False
                 self._changed.wait(left)
-            loop = self._loop
-            if loop is not None and loop.is_dead and not self.done():
-                raise MemoryError("the context's thread ended for want of memory")
+            self._check_alive()
+
+    def _check_alive(self) -> None:
+        loop = self._loop
+        if loop is not None and loop.is_dead and not self.done():
+            raise MemoryError("the context's thread ended for want of memory")
+
+    async def _wait_async(self, event: asyncio.Event) -> None:
+        """Waits for a listener to set it, or until it is time to see whether one can."""
+        running = asyncio.get_running_loop()
+        timer = running.call_later(_ASYNC_SLICE_S, event.set)
+        try:
+            await event.wait()
+        finally:
+            timer.cancel()
+        event.clear()
+        self._check_alive()
 
     def _wait_for_piece(self, n: int) -> None:
         self._wait(lambda: len(self._pieces) > n or self.done())
 
     async def _await_result(self) -> Result:
         running = asyncio.get_running_loop()
-        future: asyncio.Future[None] = running.create_future()
-
-        def set_done() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        self.add_done_callback(lambda _: running.call_soon_threadsafe(set_done))
+        event = asyncio.Event()
+        self.add_done_callback(lambda _: running.call_soon_threadsafe(event.set))
         try:
-            await future
+            while not self.done():
+                await self._wait_async(event)
         except asyncio.CancelledError:
             self.cancel()
             raise

@@ -14,11 +14,14 @@ from fake_calls import assert_right, long_request, request
 from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
 from llamaherd import GenerationError, PromptError, SamplingParams
 from llamaherd.core.request import Request
+from llamaherd.run import handle as handle_module
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
+from llamaherd.run.loop import Loop
 
 if TYPE_CHECKING:
     from llamaherd.core.outcome import RunOutcome
+    from llamaherd.core.results import Result
 
 
 class SlowEngine(FakeEngine):
@@ -138,6 +141,26 @@ def test_asyncio_reads_as_it_grows(loop: object) -> None:
     for i, pieces in enumerate(asyncio.run(main())):
         assert len(pieces) > 3
         assert "".join(pieces) == text_of(answer(long_request(i))[0])
+
+
+def test_waits_end_if_the_thread_of_the_loop_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As for want of memory, where there is none left to tell anybody.
+    monkeypatch.setattr(Loop, "_has_turned", lambda _: False)
+    monkeypatch.setattr(handle_module, "_ASYNC_SLICE_S", 0.01)
+
+    async def waits() -> Result:
+        return await Handle(make_loop(), request([1]), None)
+
+    async def reads() -> list[str]:
+        return [piece async for piece in Handle(make_loop(), request([1]), None)]
+
+    for wait in (waits, reads):
+        with pytest.raises(MemoryError, match="the context's thread ended"):
+            asyncio.run(asyncio.wait_for(wait(), 20))
+    with pytest.raises(MemoryError, match="the context's thread ended"):
+        Handle(make_loop(), request([1]), None).result(20)
 
 
 def test_cancelling_a_wait_in_asyncio_cancels_the_request(loop: object) -> None:
