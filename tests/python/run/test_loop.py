@@ -73,6 +73,20 @@ def submit(loop: Loop, asked: Request, **options: object) -> Handle:
     return Handle(loop, asked, None, **options)
 
 
+def run_together(loop: Loop, engine: Stepping, calls: list[list[Request]]) -> None:
+    """Runs calls, all of which are there before the first one starts."""
+    engine.before_run = lambda n_runs: n_runs or all_in.wait(5)
+    all_in = threading.Event()
+    with ThreadPoolExecutor(len(calls)) as pool:
+        runs = [pool.submit(lambda p=each: Call(p, seed=1).run(loop)) for each in calls]
+        while len(loop._groups) + len(loop._arrived) < len(calls):
+            threading.Event().wait(0.001)
+        all_in.set()
+        for run, each in zip(runs, calls, strict=True):
+            for asked, result in zip(each, run.result(), strict=True):
+                assert_right(result, asked)
+
+
 def test_a_prompt_that_comes_beside_a_call_has_the_next_free_slot() -> None:
     loop, engine = stepping(plan(n_slots=2))
     prompts = [request([i, 3], 5) for i in range(50)]
@@ -97,19 +111,7 @@ def test_a_prompt_that_comes_beside_a_call_has_the_next_free_slot() -> None:
 def test_calls_have_slots_in_turn() -> None:
     loop, engine = stepping(plan(n_slots=1))
     calls = [[request([c * 100 + i, 3], 3) for i in range(20)] for c in range(3)]
-    # All of them are there before the first one starts.
-    engine.before_run = lambda n_runs: n_runs or all_in.wait(5)
-    all_in = threading.Event()
-    with ThreadPoolExecutor(3) as pool:
-        runs = [
-            pool.submit(lambda p=prompts: Call(p, seed=1).run(loop)) for prompts in calls
-        ]
-        while len(loop._groups) + len(loop._arrived) < 3:
-            threading.Event().wait(0.001)
-        all_in.set()
-        for run, prompts in zip(runs, calls, strict=True):
-            for asked, result in zip(prompts, run.result(), strict=True):
-                assert_right(result, asked)
+    run_together(loop, engine, calls)
     order = [tokens[0] // 100 for tokens in engine.started]
     for i in range(4, 54, 3):
         assert sorted(order[i : i + 3]) == [0, 1, 2]
@@ -209,16 +211,7 @@ def test_what_came_before_is_not_computed_again() -> None:
 def test_callers_share_a_prefix_that_is_being_computed() -> None:
     loop, engine = stepping(plan(n_slots=8))
     prompts = [[request([3] * 60 + [c * 50 + i], 5) for i in range(4)] for c in range(5)]
-    engine.before_run = lambda n_runs: n_runs or all_in.wait(5)
-    all_in = threading.Event()
-    with ThreadPoolExecutor(5) as pool:
-        runs = [pool.submit(lambda p=each: Call(p, seed=1).run(loop)) for each in prompts]
-        while len(loop._groups) + len(loop._arrived) < 5:
-            threading.Event().wait(0.001)
-        all_in.set()
-        for run, each in zip(runs, prompts, strict=True):
-            for asked, result in zip(each, run.result(), strict=True):
-                assert_right(result, asked)
+    run_together(loop, engine, prompts)
     assert engine.numbers["n_prefill"] == 60 + 20
 
 
