@@ -432,6 +432,9 @@ typedef struct lh_request {
                        a step; ignored by deterministic engines, recurrent models, and in
                        runs of chosen ids */
   int32_t watch;    /* not 0: its first token is an event, see lh_engine_run */
+  int32_t whole;    /* of a prefix, not 0: the logits after its last token are kept, and
+                       prompts of the very same tokens may fork from it: their first
+                       tokens are drawn from these, and nothing is computed twice */
 } lh_request;
 
 typedef enum lh_state {

@@ -23,7 +23,7 @@ void BatchBuilder::add_part(BatchPart& part) {
   const int32_t end = first + part.n_tokens;
   const bool last = end == client.n_tokens();
   for (int32_t p = first; p < end; ++p) {
-    const bool logits = last && p == end - 1 && !client.is_prefix();
+    const bool logits = last && p == end - 1 && client.needs_logits();
     const int32_t i =
         batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
     if (logits) part.i_logits = i;

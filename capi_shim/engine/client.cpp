@@ -19,6 +19,7 @@ void Client::finish_as(lh_finish reason, const char* why) {
   text.finish();
   if (sampler) judge();
   sampler.reset();
+  logits.reset();
   drop_saved();
 }
 

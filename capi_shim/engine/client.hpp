@@ -21,6 +21,7 @@ struct Client {
   int32_t priority = 0;
   bool may_draft = false;
   bool is_watched = false;  // its first token has yet to be reported
+  bool is_whole = false;    // a prefix that is somebody's whole prompt
   lh_state state = LH_STATE_PREFILL;
   lh_finish finish = LH_FINISH_NONE;
   int32_t seq_id = -1;
@@ -30,6 +31,9 @@ struct Client {
   int32_t n_reused = 0;
   int32_t max_tokens = 0;  // 0: a prefix
 
+  // After the prompt's last token. Of a whole prefix, and of those forked from it until
+  // their first token.
+  std::shared_ptr<const std::vector<float>> logits;
   std::unique_ptr<Sampler> sampler;  // none for a prefix
   uint32_t seed = 0;
   TextBuffer text;
@@ -47,6 +51,7 @@ struct Client {
   int32_t n_saved = 0;         // how many
 
   bool is_prefix() const { return max_tokens == 0; }
+  bool needs_logits() const { return !is_prefix() || is_whole; }
   bool is_active() const { return state == LH_STATE_PREFILL || state == LH_STATE_DECODE; }
   bool has_ended() const {
     return state == LH_STATE_FINISHED || state == LH_STATE_FAILED;
@@ -56,6 +61,11 @@ struct Client {
   // Tokens that have yet to be decoded.
   int32_t n_pending(const Positions& positions) const {
     return n_tokens() - positions.get(seq_id);
+  }
+
+  // Whether its prompt was computed for others as well, down to its logits.
+  bool has_prompt_logits(const Positions& positions) const {
+    return logits && state == LH_STATE_PREFILL && n_pending(positions) == 0;
   }
 
   // Gives its sequence and cells back.

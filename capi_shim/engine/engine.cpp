@@ -186,6 +186,7 @@ void lh_engine::submit(const lh_request& request) {
   try {
     slot.seq_id = kv.acquire(slot.is_prefix());
     if (prefix != nullptr) slot.n_reused = kv.fork(prefix->seq_id, slot.seq_id);
+    if (slot.n_reused == slot.n_prompt) slot.logits = prefix->logits;
     slot.of_call = statistics_.of_call(request.call);
   } catch (...) {
     slot.give_back(kv);
@@ -211,6 +212,7 @@ Client lh_engine::make_client(const lh_request& request) {
   client.priority = request.priority;
   client.may_draft = request.draft != 0;
   client.is_watched = request.watch != 0;
+  client.is_whole = client.is_prefix() && request.whole != 0;
   client.text = lh::TextBuffer(stops_of(request));
   return client;
 }
@@ -221,7 +223,9 @@ Client* lh_engine::find_prefix(const lh_request& request) {
   Client& prefix = find(request.fork_from);
   lh::require(prefix.state == LH_STATE_HELD,
               "fork_from " + std::to_string(request.fork_from) + " is not held");
-  lh::require(prefix.n_tokens() < request.n_tokens &&
+  // The last token of a prompt is decoded for its logits, unless these were kept.
+  const bool may_be_equal = prefix.logits && request.max_tokens > 0;
+  lh::require(prefix.n_tokens() < request.n_tokens + (may_be_equal ? 1 : 0) &&
                   std::equal(prefix.tokens.begin(), prefix.tokens.end(), request.tokens),
               "request " + std::to_string(request.id) +
                   " does not start with the tokens of its fork_from");

@@ -59,12 +59,15 @@ struct lh_engine {
 
   std::vector<lh::Client*> select(const lh_run_params& params);
   bool build_batch(const std::vector<lh::Client*>& clients, bool may_draft);
+  void sample_first(const std::vector<lh::Client*>& clients,
+                    std::vector<int64_t>& events);
   void verify_positions(std::vector<int64_t>& events);
   lh_status decode_batch(lh_run_result& result, std::string& message);
   bool rewind_batch();
   void lose_states();
   bool is_behind(const lh::Client& client) const;
   void after_decode(double seconds, std::vector<int64_t>& events);
+  void report(lh::Client& client, std::vector<int64_t>& events);
   void count_batch(double seconds);
   void hold(lh::Client& prefix);
 

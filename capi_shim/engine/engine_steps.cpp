@@ -89,6 +89,16 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool may_draft)
   return true;
 }
 
+// Those whose whole prompt was computed for others need no batch for their first token.
+void lh_engine::sample_first(const std::vector<Client*>& clients,
+                             std::vector<int64_t>& events) {
+  for (Client* client : clients) {
+    if (!client->has_prompt_logits(stage_->kv.positions())) continue;
+    stage_->sampler.sample_first(*client);
+    report(*client, events);
+  }
+}
+
 // A client whose record and KV cache disagree fails before it can spoil the batch.
 void lh_engine::verify_positions(std::vector<int64_t>& events) {
   for (const lh::BatchPart& part : stage_->builder->parts()) {
@@ -177,6 +187,8 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   for (;;) {
     if (abort_flag_->load()) return LH_ABORTED;
     const std::vector<Client*> clients = select(params);
+    sample_first(clients, events);
+    if (!events.empty()) return count_active();
     if (params.ids == nullptr) close_gaps(stage_->kv, clients);
     if (!build_batch(clients, params.ids == nullptr)) return count_active();
     verify_positions(events);
@@ -210,14 +222,19 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   for (const lh::BatchPart& part : parts) {
     Client& client = *part.client;
     if (client.is_prefix() && client.n_pending(stage_->kv.positions()) == 0) hold(client);
-    const bool is_first = client.is_watched && client.n_generated() > 0;
-    if (is_first) client.is_watched = false;
-    if (is_first || !client.is_active()) events.push_back(client.id);
+    report(client, events);
   }
   const double share = seconds_since(start) / static_cast<double>(parts.size());
   for (const lh::BatchPart& part : parts) {
     statistics_.add(*part.client, &lh_stats::t_sample_s, share);
   }
+}
+
+// What Python has to know of: a first token that is waited for, an end.
+void lh_engine::report(Client& client, std::vector<int64_t>& events) {
+  const bool is_first = client.is_watched && client.n_generated() > 0;
+  if (is_first) client.is_watched = false;
+  if (is_first || !client.is_active()) events.push_back(client.id);
 }
 
 void lh_engine::count_batch(double seconds) {

@@ -42,7 +42,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
       const int32_t n_all = n_pending(*client);
       int32_t n = std::min(room, n_all);
       if (client->state != state || n <= 0) continue;
-      const bool completes = n == n_all && !client->is_prefix();
+      const bool completes = n == n_all && client->needs_logits();
       if (has_streams && n < n_all && has_prompt) continue;
       const bool is_awaited =
           client->is_watched && (n_prompts == 1 || client->priority > 0);

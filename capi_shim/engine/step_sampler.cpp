@@ -10,7 +10,8 @@ namespace {
 constexpr int64_t kWorthSharing = 1'000'000;
 
 void read_row(const BatchPart& part, LogitRow& row) {
-  if (part.logits != nullptr) part.client->sampler->read(part.logits, row);
+  const Sampler* sampler = part.client->sampler.get();
+  if (part.logits != nullptr && sampler != nullptr) sampler->read(part.logits, row);
 }
 
 }  // namespace
@@ -27,7 +28,31 @@ StepSampler::StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv,
 void StepSampler::sample(std::vector<BatchPart>& parts) {
   read_rows(parts);
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].i_logits >= 0) sample_part(parts[i], rows_[i]);
+    if (parts[i].i_logits < 0) continue;
+    if (parts[i].client->is_prefix()) {
+      keep(parts[i]);
+    } else {
+      sample_part(parts[i], rows_[i]);
+    }
+  }
+}
+
+void StepSampler::sample_first(Client& client) {
+  kept_ = *client.logits;
+  BatchPart part{&client, 0};
+  part.logits = kept_.data();
+  read_row(part, rows_.front());
+  sample_row(part, rows_.front());
+}
+
+void StepSampler::keep(const BatchPart& part) {
+  Client& prefix = *part.client;
+  try {
+    if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
+    prefix.logits = std::make_shared<const std::vector<float>>(
+        part.logits, part.logits + model_.n_vocab());
+  } catch (const std::exception& e) {
+    prefix.end(kv_, LH_FINISH_ERROR, e.what());
   }
 }
 
@@ -97,6 +122,7 @@ void StepSampler::accept(Client& client, int32_t token) {
   }
   client.tokens.push_back(token);
   client.state = LH_STATE_DECODE;
+  client.logits.reset();
   statistics_.add(client, &lh_stats::n_generated, int64_t{1});
   if (client.n_generated() == 1) client.t_first_s = seconds_since(client.submitted);
   if (client.text.append(model_.piece(token))) {

@@ -22,12 +22,15 @@ class StepSampler {
 
   // Ends a client whose answer is complete, or that fails.
   void sample(std::vector<BatchPart>& parts);
+  // Draws a client's first token from the logits that were kept of its prompt.
+  void sample_first(Client& client);
 
  private:
   float* find_logits(int32_t i_logits);
   void read_rows(std::vector<BatchPart>& parts);
   void sample_part(BatchPart& part, LogitRow& row);
   void sample_row(const BatchPart& part, LogitRow& row);
+  void keep(const BatchPart& part);
   void accept(Client& client, int32_t token);
 
   const lh_model& model_;
@@ -36,6 +39,7 @@ class StepSampler {
   Statistics& statistics_;
   int32_t n_threads_;
   std::vector<LogitRow> rows_;  // one for each part
+  std::vector<float> kept_;     // a copy, which a sampler may write to
   std::vector<llama_token_data> candidates_;
 };
 

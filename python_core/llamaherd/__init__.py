@@ -32,6 +32,7 @@ from llamaherd.core.errors import (
 from llamaherd.core.results import Result, Results
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.stats import Load, Progress, RequestStats, Stats
+from llamaherd.core.votes import Vote, vote
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
 from llamaherd.memory.plan import Plan
@@ -79,6 +80,7 @@ __all__ = [
     "SamplerError",
     "SamplingParams",
     "Stats",
+    "Vote",
     "apply_chat_template",
     "detokenize",
     "generate",
@@ -89,5 +91,6 @@ __all__ = [
     "start_optimize",
     "start_parallel",
     "tokenize",
+    "vote",
 ]
 __version__ = _version("llamaherd")

@@ -79,6 +79,10 @@ struct Request {
     native.priority = priority;
     return *this;
   }
+  Request& whole() {
+    native.whole = 1;
+    return *this;
+  }
   Request& watch() {
     native.watch = 1;
     return *this;

@@ -129,7 +129,9 @@ class FakeEngine:
             prefix = self.slots[fork_from]
             n = len(prefix.request.tokens)
             assert prefix.is_held
-            assert n < len(request.tokens)
+            assert n < len(request.tokens) + (
+                prefix.request.is_whole and not slot.is_prefix
+            )
             assert prefix.request.tokens == request.tokens[:n]
             cells = prefix.cells if self.pooled else [self._new_cell() for _ in range(n)]
             for cell in cells if self.pooled else ():
@@ -152,6 +154,9 @@ class FakeEngine:
                 (s for s in chosen if s.is_active),
                 key=lambda s: (-s.request.priority, s.order),
             )
+            events = self._sample_first(active)
+            if events:
+                return RunOutcome(status=Status.OK, events=events, n_active=1)
             batch = self._batch(active)
             if not batch or n_steps == (max_steps or 3):
                 return RunOutcome(status=Status.OK, n_steps=n_steps, n_active=len(active))
@@ -329,6 +334,11 @@ class FakeEngine:
             numbers["n_clients"] += n_clients
             numbers["n_cells_max"] = max(numbers["n_cells_max"], len(self.used))
         return tuple(ids[id(slot)] for slot, _ in batch if self._sample(slot))
+
+    def _sample_first(self, active: list[_Slot]) -> tuple[int, ...]:
+        ids = {id(slot): id_ for id_, slot in self.slots.items()}
+        forked = [s for s in active if not s.pending()]
+        return tuple(ids[id(slot)] for slot in forked if self._sample(slot))
 
     def _sample(self, slot: _Slot) -> bool:
         """Draws a token if there are logits. Returns whether something happened."""

@@ -37,12 +37,15 @@ if TYPE_CHECKING:
     Prepared = tuple[Context, Call | RecordedCall, object]
     Messages = Sequence[Mapping[str, object]]
 
+_MAX_SAMPLES = 10_000  # of a prompt
+
 
 @shows_settings
 def generate_parallel(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
+    n: int = 1,
     params: SamplingParams | Sequence[SamplingParams] | None = None,
     parse_special: ParseSpecial = "auto",
     progress: ProgressOption = False,
@@ -59,6 +62,8 @@ def generate_parallel(
     Args:
         ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.
         prompts: Texts or token ids, any number of them; with `chat` see there.
+        n: Samples of each prompt, which is computed once for all of them; in `samples` of
+            what is returned. Needs a temperature above 0: others would all be the same.
         params: All of sampling, once or for each prompt, instead of single settings;
             where its max_tokens, stop or seed is None, those of the call count.
         parse_special: Whether the texts of special tokens in prompts mean those tokens;
@@ -79,11 +84,13 @@ def generate_parallel(
         system: With `chat`: text of a system message that comes before each prompt.
         **settings: How tokens are drawn and where answers end, such as max_tokens,
             temperature, stop and choices: any field of `SamplingParams`. Prompt i draws
-            with a seed made of `seed` and i, whatever runs beside it and in whatever
-            order; None or negative: a fresh one, reported in the statistics.
+            with a seed made of `seed` and i, and its sample j > 0 with one made of that
+            and j, whatever n is, what runs beside it and in whatever order; None or
+            negative: a fresh one, reported in the statistics.
 
     Returns:
-        One result per prompt, in the order of the prompts.
+        One result per prompt, in the order of the prompts; with n > 1 the first sample's,
+        and all of them in `samples`.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -101,11 +108,13 @@ def generate_parallel(
         JournalWarning: Results could not be stored, or the journal was removed or moved
             meanwhile and is made anew; the call returns all results in any case.
     """
+    n = checks.integer("n", n, 1, _MAX_SAMPLES)
 
     def prepare() -> Prepared:
         return _prepare(
             ctx,
             prompts,
+            n=n,
             params=params,
             settings=settings,
             parse_special=parse_special,
@@ -115,7 +124,7 @@ def generate_parallel(
             system=system,
         )
 
-    return _run(prepare, progress, prompts)
+    return _run(prepare, progress, prompts, n)
 
 
 @shows_settings
@@ -123,6 +132,7 @@ def start_parallel(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
+    n: int = 1,
     params: SamplingParams | Sequence[SamplingParams] | None = None,
     parse_special: ParseSpecial = "auto",
     on_error: OnError = "continue",
@@ -135,11 +145,13 @@ def start_parallel(
 
     Wrong arguments raise here, before anything runs.
     """
+    n = checks.integer("n", n, 1, _MAX_SAMPLES)
     with Interrupts() as interrupts:
         with interrupts.let_through():
             prepared = _prepare(
                 ctx,
                 prompts,
+                n=n,
                 params=params,
                 settings=settings,
                 parse_special=parse_special,
@@ -161,6 +173,7 @@ def _prepare(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
+    n: int,
     params: SamplingParams | Sequence[SamplingParams] | None,
     settings: SamplingSettings,
     parse_special: ParseSpecial,
@@ -176,6 +189,7 @@ def _prepare(
         prompts,
         params,
         settings,
+        n=n,
         parse_special=parse_special,
         on_error=on_error,
         chat=chat,
@@ -272,7 +286,10 @@ def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
 
 
 def _run(
-    prepare: Callable[[], Prepared], progress: ProgressOption, prompts: object
+    prepare: Callable[[], Prepared],
+    progress: ProgressOption,
+    prompts: object,
+    n: int = 1,
 ) -> Results:
     """Runs a call to its end, or to Ctrl-C, which loses nothing whenever it comes.
 
@@ -280,6 +297,7 @@ def _run(
         prepare: Makes the arguments of a `Job`.
         progress: As it was given.
         prompts: As they were given.
+        n: Samples a prompt.
     """
     results: Results | None = None
     try:
@@ -297,14 +315,15 @@ def _run(
         return results  # noqa: TRY300 - as late as that Ctrl-C may come
     except KeyboardInterrupt:
         if results is None:  # nothing has begun
-            results = _none_answered(len(prompts) if isinstance(prompts, Sized) else 0)
+            results = _none_answered(len(prompts) if isinstance(prompts, Sized) else 0, n)
         raise Interrupted(results) from None
 
 
-def _none_answered(n: int) -> Results:
+def _none_answered(n_prompts: int, n: int) -> Results:
     results = [
         Result(
             index=i,
+            sample=j,
             text=None,
             tokens=[],
             finish_reason="cancelled",
@@ -314,9 +333,10 @@ def _none_answered(n: int) -> Results:
             n_reused_tokens=0,
             seed=0,
         )
-        for i in range(n)
+        for i in range(n_prompts)
+        for j in range(n)
     ]
-    return Results(results, Stats(n_prompts=n))
+    return Results(results, Stats(n_prompts=n_prompts, n_samples=len(results)), n)
 
 
 def _make_call(
@@ -325,6 +345,7 @@ def _make_call(
     params: SamplingParams | Sequence[SamplingParams] | None,
     settings: SamplingSettings,
     *,
+    n: int = 1,
     parse_special: ParseSpecial,
     on_error: OnError,
     chat: bool,
@@ -340,9 +361,11 @@ def _make_call(
         parse_special=parse_special,
         chat=chat,
         system=system,
+        n=n,
     )
     return Call(
         requests,
         seed=base,
         on_error=checks.choice("on_error", on_error, ON_ERROR),
+        n=n,
     )

@@ -27,6 +27,7 @@ class Request:
         text: The prompt as it was given; None if it was given as tokens.
         problem: Why it fails without being run; "" if nothing is known to be wrong.
         priority: Requests with a higher one go first, and take the slots of others.
+        is_whole: Of a prefix: it is somebody's whole prompt, and its logits are kept.
     """
 
     tokens: array[int]
@@ -37,6 +38,7 @@ class Request:
     text: str | None = None
     problem: str = ""
     priority: int = 0
+    is_whole: bool = False
 
 
 def too_long(request: Request, capacity: int, whose: str) -> str:

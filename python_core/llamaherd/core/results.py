@@ -1,4 +1,4 @@
-"""What a call returns: one `Result` per prompt, in `Results`."""
+"""What a call returns: one `Result` per prompt and sample, in `Results`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one prompt.
+    """What became of one prompt, or of one sample of it.
 
     Attributes:
         index: The prompt's place in the call.
+        sample: Which of the prompt's samples it is, from 0.
         text: The answer, valid UTF-8; None unless `finish_reason` is "stop" or "length".
         partial: What there was of an answer that was not finished; None if nothing was.
         tokens: All tokens generated, without an end-of-generation token. Of a choice
@@ -36,6 +37,7 @@ class Result:
     """
 
     index: int
+    sample: int = 0
     text: str | None
     partial: str | None = None
     tokens: list[int]
@@ -61,12 +63,22 @@ class Result:
 class Results(Sequence[Result]):
     """The results of one call, in the order of its prompts.
 
+    Of a call with several samples a prompt (`n`) it is what the call with one would have
+    returned, the first sample of each; `samples` has all of them.
+
+    Args:
+        results: Those of the first prompt's samples, then of the next one's.
+        stats: See below.
+        n: Samples a prompt.
+
     Attributes:
+        samples: For each prompt the results of its n samples.
         stats: What the call did.
     """
 
-    def __init__(self, results: Sequence[Result], stats: Stats) -> None:
-        self._results = tuple(results)
+    def __init__(self, results: Sequence[Result], stats: Stats, n: int = 1) -> None:
+        self.samples = tuple(tuple(results[i : i + n]) for i in range(0, len(results), n))
+        self._results = tuple(samples[0] for samples in self.samples)
         self.stats = stats
 
     @property
@@ -100,8 +112,10 @@ class Results(Sequence[Result]):
         return self._results[index]
 
     def __repr__(self) -> str:
-        n_finished = sum(result.is_finished for result in self._results)
+        n_finished = sum(r.is_finished for samples in self.samples for r in samples)
+        n = len(self.samples[0]) if self.samples else 1
+        what = "prompts" if n == 1 else f"samples ({n} for each of {len(self)} prompts)"
         return (
-            f"<Results: {n_finished} of {len(self)} prompts answered, "
+            f"<Results: {n_finished} of {n * len(self)} {what} answered, "
             f"{self.stats.n_failed} failed>"
         )

@@ -10,7 +10,8 @@ class Progress:
     """How far a call is.
 
     Attributes:
-        n_done: Prompts that have a result, failed ones included.
+        n_done: Prompts that have a result, failed ones included; where there are several
+            samples a prompt, here and in the next two: samples.
         n_total: Prompts in all.
         n_prompt_tokens: Prompt tokens that are read, and those that need not be: shared
             beginnings, equal prompts, what the journal knows.
@@ -81,7 +82,9 @@ class Stats:
     """Statistics of one call. `str(stats)` is one line for people.
 
     Attributes:
-        n_prompt_tokens: Tokens of all prompts.
+        n_samples: Answers that were asked for: prompts x samples a prompt.
+        n_failed: Those of them that failed.
+        n_prompt_tokens: Tokens of all prompts, each counted once for all its samples.
         n_reused_tokens: Those of them that were not computed for the prompt itself:
             forked from a shared prefix, or part of a prompt whose equal was answered.
         n_prefill_tokens: Prompt tokens decoded, shared prefixes included.
@@ -101,6 +104,7 @@ class Stats:
     """
 
     n_prompts: int = 0
+    n_samples: int = 0
     n_failed: int = 0
     n_prompt_tokens: int = 0
     n_reused_tokens: int = 0
@@ -125,8 +129,10 @@ class Stats:
 
     def __str__(self) -> str:
         stored = f", {self.n_journal} from the journal" if self.n_journal else ""
+        several = f" x {self.n_samples // self.n_prompts} samples"
+        samples = several if self.n_samples > self.n_prompts > 0 else ""
         return (
-            f"{self.n_prompts} prompts ({self.n_failed} failed{stored}) "
+            f"{self.n_prompts} prompts{samples} ({self.n_failed} failed{stored}) "
             f"in {self.wall_s:.2f} s: "
             f"{self.n_prompt_tokens} prompt tokens ({self.n_reused_tokens} reused, "
             f"{self.n_prefill_tokens} decoded at {self.prefill_tokens_per_s:.0f}/s), "

@@ -125,6 +125,7 @@ class NativeEngine:
         native.priority = request.priority
         native.draft = may_draft
         native.watch = is_watched
+        native.whole = request.is_whole
         if request.max_tokens > 0:
             native.sampling, _ = self._sampling(request.sampling)
             native.sampling.seed = request.seed

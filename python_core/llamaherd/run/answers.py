@@ -29,6 +29,7 @@ def as_result(
     output: Output,
     stats: RequestStats | None,
     *,
+    sample: int = 0,
     n_reused: int | None = None,
 ) -> Result:
     """What a caller gets of a prompt.
@@ -38,11 +39,13 @@ def as_result(
         request: What was asked.
         output: What became of it.
         stats: What it took; None: it was not run.
+        sample: Which of the prompt's samples it is.
         n_reused: Prompt tokens that were not computed for it; None: as in `output`.
     """
     is_finished = output.finish not in (Finish.CANCELLED, Finish.ERROR)
     return Result(
         index=index,
+        sample=sample,
         text=output.text if is_finished else None,
         partial=None if is_finished or not output.tokens else output.text,
         tokens=list(output.tokens),

@@ -32,10 +32,11 @@ class Call:
     """Requests on their way to results.
 
     Args:
-        requests: One for each prompt.
+        requests: One for each prompt, or n for each, one prompt's after the other's.
         seed: Base of their seeds, for the statistics.
         on_error: After a failure "continue" with all others; "return": let those that
             run finish; "stop": end at once.
+        n: Samples a prompt.
 
     Attributes:
         problem: What the caller must be warned of; never anything here, see `Runnable`.
@@ -49,8 +50,10 @@ class Call:
         *,
         seed: int,
         on_error: OnError = "continue",
+        n: int = 1,
     ) -> None:
         self._requests = requests
+        self._n = n
         self._seed = seed
         self._on_error = on_error
         self._copy_of = find_copies(requests)
@@ -75,7 +78,7 @@ class Call:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """One for each prompt."""
+        """One for each prompt and sample."""
         return self._requests
 
     @property
@@ -150,8 +153,9 @@ class Call:
             n_journal=n_journal,
             seed=self._seed,
             wall_s=time.perf_counter() - self._started_s,
+            n=self._n,
         )
-        return self._judged(Results(results, stats))
+        return self._judged(Results(results, stats, self._n), results)
 
     def _take_known(self, known: Mapping[int, Output]) -> int:
         """Returns the number of prompts that are answered with that, copies included."""
@@ -173,13 +177,13 @@ class Call:
         if self._error is not None:
             raise self._error
 
-    def _judged(self, results: Results) -> Results:
-        if self._on_error == "stop":
-            for result in results:
-                if result.error is not None:
-                    message = f"prompts[{result.index}] failed: {result.error}"
-                    raise GenerationError(message, results)
-        return results
+    def _judged(self, results: Results, every: Sequence[Result]) -> Results:
+        failed = next((result for result in every if result.error is not None), None)
+        if failed is None or self._on_error != "stop":
+            return results
+        which = f", sample {failed.sample}," if self._n > 1 else ""
+        message = f"prompts[{failed.index}]{which} failed: {failed.error}"
+        raise GenerationError(message, results)
 
     def _reject(self, indices: list[int]) -> list[int]:
         """Fails prompts that cannot be answered whatever happens; returns the others."""
@@ -233,10 +237,15 @@ class Call:
     def _result(self, i: int) -> Result:
         original = self._copy_of.get(i)
         output = self._outputs.get(i if original is None else original, CANCELLED)
-        if original is None:
-            return as_result(i, self._requests[i], output, self._stats.get(i))
-        n_prompt = len(self._requests[i].tokens)
-        return as_result(i, self._requests[i], output, None, n_reused=n_prompt)
+        request = self._requests[i]
+        return as_result(
+            i // self._n,
+            request,
+            output,
+            self._stats.get(i) if original is None else None,
+            sample=i % self._n,
+            n_reused=None if original is None else len(request.tokens),
+        )
 
 
 def find_copies(requests: Sequence[Request]) -> dict[int, int]:

@@ -31,10 +31,22 @@ def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
 
 
 def call_tree(requests: Sequence[Request]) -> PrefixTree:
-    """The prefixes that the requests of a call share."""
+    """The prefixes that the requests of a call share; equal prompts share all of them."""
     longest = max((len(r.tokens) + r.max_tokens for r in requests), default=0)
-    tree = find_prefixes([r.tokens for r in requests], shim.min_prefix_tokens(longest))
-    return tree.limited(MAX_DEPTH)
+    least = shim.min_prefix_tokens(longest)
+    places: dict[bytes, list[int]] = {}
+    for i, request in enumerate(requests):
+        places.setdefault(request.tokens.tobytes(), []).append(i)
+    prompts = [requests[equals[0]].tokens for equals in places.values()]
+    tree = find_prefixes(prompts, least)
+    if len(prompts) == len(requests):
+        return tree.limited(MAX_DEPTH)
+    # What comes of holding a whole prompt is the first token of each: that is never late,
+    # so that only the copies count.
+    n_least = least if least > shim.min_prefix_tokens(0) else 1
+    return tree.limited(MAX_DEPTH - 1).with_equals(
+        list(places.values()), [len(tokens) for tokens in prompts], n_least
+    )
 
 
 def single_tree(request: Request, cache: PrefixCache, n_hold: int) -> PrefixTree:

@@ -38,6 +38,7 @@ def make_requests(
     chat: bool = False,
     system: str | None = None,
     priority: int = 0,
+    n: int = 1,
 ) -> tuple[list[Request], int]:
     """Checks the arguments of a call and tokenizes its prompts.
 
@@ -51,9 +52,11 @@ def make_requests(
         chat: Whether the model's chat template makes the prompts.
         system: With `chat`: text of a system message that comes before each prompt.
         priority: Of the requests.
+        n: Samples a prompt.
 
     Returns:
-        One request per prompt, and the base of their seeds.
+        A request for each sample of the first prompt, then of the next one, and the base
+        of their seeds.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -76,6 +79,7 @@ def make_requests(
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
     given = checks.prompt_list(prompts)
     each = _checked_params(params, len(given))
+    _check_samples(n, each)
     _check_common(model, each)
     tokens = [
         _tokens_or_problem(model, f"prompts[{i}]", prompt, parse_special)
@@ -100,8 +104,21 @@ def make_requests(
         if not request.problem:
             problem = too_long(request, model.n_ctx_train, "the model was trained for")
             request = replace(request, problem=problem) if problem else request
+        # The first is drawn as if it were the only one.
         requests.append(request)
+        requests += [
+            replace(request, seed=shim.derive_seed(request.seed, j)) for j in range(1, n)
+        ]
     return requests, base
+
+
+def _check_samples(n: int, each: Sequence[SamplingParams]) -> None:
+    for own in each if n > 1 else ():
+        if own.is_greedy:
+            raise ValueError(
+                f"n is {n}, but with temperature {own.temperature:g} a prompt's samples "
+                "would all be the same: set temperature above 0"
+            )
 
 
 def _tokens_or_problem(

@@ -21,16 +21,18 @@ def make_stats(
     n_journal: int,
     seed: int,
     wall_s: float,
+    n: int,
 ) -> Stats:
     """Statistics of a call: sums over its prompts, and what its batches were.
 
     Args:
-        results: Of all prompts.
+        results: Of all prompts and samples, see `Results`.
         group: What was run, after its end; None: nothing had to be.
         n_copied: See `Stats`.
         n_journal: See `Stats`.
         seed: See `Stats`.
         wall_s: Seconds that the call took.
+        n: Samples a prompt.
     """
     run = [(result, result.stats) for result in results if result.stats is not None]
     n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
@@ -42,10 +44,11 @@ def make_stats(
     n_batches = 0 if group is None else group.counts.n_batches
     n_clients = 0 if group is None else group.counts.n_clients
     return Stats(
-        n_prompts=len(results),
+        n_prompts=len(results) // n,
+        n_samples=len(results),
         n_failed=sum(result.error is not None for result in results),
-        n_prompt_tokens=sum(result.n_prompt_tokens for result in results),
-        n_reused_tokens=sum(result.n_reused_tokens for result in results),
+        n_prompt_tokens=sum(result.n_prompt_tokens for result in results[::n]),
+        n_reused_tokens=sum(result.n_reused_tokens for result in results[::n]),
         n_prefill_tokens=n_prefill,
         n_generated_tokens=sum(result.n_generated_tokens for result, _ in run),
         n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),

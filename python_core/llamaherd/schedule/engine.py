@@ -39,7 +39,7 @@ class Engine(Protocol):
         Args:
             id_: Unique among those not released.
             request: What is asked.
-            fork_from: Id of a held prefix of it.
+            fork_from: Id of a held prefix of it; if that is whole, it may be all of it.
             call: Number under which its batches are counted, see `counts`.
             may_draft: Whether an answer that repeats itself may take several tokens a
                 step.

@@ -10,9 +10,10 @@ from llamaherd.schedule.client import State
 if TYPE_CHECKING:
     from array import array
 
+    from llamaherd.core.request import Request
     from llamaherd.schedule.client import Client
 
-_HEAD = 8  # tokens; no prefix has fewer, they would sooner be computed again
+_HEAD = 8  # tokens; no prefix has fewer, but those that are whole prompts
 _MAX_GONE = 64  # prefixes that are remembered after they gave their places up
 _MAX_SEEN = 32  # prompts that are remembered, of those that start alike
 
@@ -63,10 +64,13 @@ class PrefixCache:
                 best = prefix if prefix.request.tokens == tokens[:n] else best
         return best
 
-    def find(self, tokens: array[int]) -> Client | None:
-        """The prefix of exactly these tokens."""
-        prefixes = self._prefixes.get(_head(tokens), ())
-        return next((p for p in prefixes if p.request.tokens == tokens), None)
+    def find(self, wanted: Request) -> Client | None:
+        """A prefix of exactly the tokens of another one, and with logits if that is."""
+        for prefix in self._prefixes.get(_head(wanted.tokens), ()):
+            is_enough = prefix.request.is_whole or not wanted.is_whole
+            if is_enough and prefix.request.tokens == wanted.tokens:
+                return prefix
+        return None
 
     def insert(self, prefix: Client) -> None:
         """Takes a prefix in that is to be computed."""

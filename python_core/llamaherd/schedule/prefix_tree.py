@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +20,7 @@ class PrefixTree:
         node_of: [n_prompts] Node that prompt i continues; -1: none.
         parent: [n_nodes] Parent of node k; -1: none.
         length: [n_nodes] Tokens of node k, from the first token on.
-        prompt: [n_nodes] A prompt that starts with node k.
+        prompt: [n_nodes] A prompt that starts with node k, or is all of it.
     """
 
     order: list[int]
@@ -43,6 +47,44 @@ class PrefixTree:
         """Tokens of the prefix that all prompts continue; 0: there is none."""
         is_one = self.parent.count(-1) == 1 and -1 not in self.node_of
         return self.length[0] if is_one else 0
+
+    def with_equals(
+        self, places: Sequence[Sequence[int]], lengths: Sequence[int], n_least: int
+    ) -> PrefixTree:
+        """The tree of more prompts, some of which are equal: they share all of it.
+
+        Args:
+            places: For each prompt of this tree, where it and its equals are among all.
+            lengths: Tokens of each prompt of this tree.
+            n_least: Tokens from which on a prompt is held for its equals even if it
+                shares nothing with others.
+        """
+        order: list[int] = []
+        node_of = [-1] * sum(map(len, places))
+        parent: list[int] = []
+        length: list[int] = []
+        prompt: list[int] = []
+        renumbered: list[int] = []
+
+        def add(above: int, n_tokens: int, i: int) -> int:
+            parent.append(above)
+            length.append(n_tokens)
+            prompt.append(places[i][0])
+            return len(parent) - 1
+
+        for i in self.order:
+            for k in range(len(renumbered), self.node_of[i] + 1):  # those that start here
+                above = renumbered[self.parent[k]] if self.parent[k] >= 0 else -1
+                renumbered.append(add(above, self.length[k], self.prompt[k]))
+            node = renumbered[self.node_of[i]] if self.node_of[i] >= 0 else -1
+            if len(places[i]) > 1 and (node >= 0 or lengths[i] >= n_least):
+                node = add(node, lengths[i], i)
+            for place in places[i]:
+                node_of[place] = node
+            order += places[i]
+        return PrefixTree(
+            order=order, node_of=node_of, parent=parent, length=length, prompt=prompt
+        )
 
     def limited(self, max_depth: int) -> PrefixTree:
         """The same tree without nodes that lie deeper than `max_depth`.

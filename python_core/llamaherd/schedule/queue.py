@@ -133,15 +133,19 @@ def make_clients(
         while len(prefixes) <= tree.node_of[i]:
             k = len(prefixes)
             parent = prefixes[tree.parent[k]] if tree.parent[k] >= 0 else None
-            tokens = requests[tree.prompt[k]].tokens[: tree.length[k]]
-            prefix = cache.find(tokens)
+            of = requests[tree.prompt[k]].tokens
+            wanted = Request(
+                tokens=of[: tree.length[k]],
+                max_tokens=0,
+                priority=request.priority,
+                is_whole=tree.length[k] == len(of),
+            )
+            prefix = cache.find(wanted)
             if prefix is None:
                 prefix = Client(
                     id=next(ids),
                     call=call,
-                    request=Request(
-                        tokens=tokens, max_tokens=0, priority=request.priority
-                    ),
+                    request=wanted,
                     parent=parent,
                     stays=depths[k] <= stays,
                 )

@@ -103,6 +103,55 @@ TEST_CASE("fork_from must be held and must be a prefix of the prompt") {
   CHECK(f.engine.info().n_seq_used == 1);
 }
 
+TEST_CASE("prompts that are equal fork from all of it and draw from its logits") {
+  for (const bool unified : {true, false}) {
+    Fixture f(512, 4, unified);
+    fake::settings().eos_share = 0;
+    toy::submit(f.engine, Request(100, kHello, 0).whole());
+    CHECK(toy::run(f.engine).events == std::vector<int64_t>{100});
+    toy::submit(f.engine, Request(1, kHello, 8).fork_from(100).watch());
+    toy::submit(f.engine, Request(2, kHello, 1).fork_from(100));
+    toy::submit(f.engine, Request(3, kHello, 8).fork_from(100));
+    // Its first token, and the end of one that needs no more, without a batch.
+    const toy::Ran ran = toy::run(f.engine);
+    CHECK(ran.events == std::vector<int64_t>{1, 2});
+    CHECK(ran.result.n_steps == 0);
+    CHECK(f.text(2) == fake::answer(kHello, 1));
+    f.engine.pause(3);  // with its first token
+    f.engine.release(100);
+    toy::run_all(f.engine);
+    f.engine.resume(3);
+    toy::run_all(f.engine);
+    CHECK(f.text(1) == fake::answer(kHello, 8));
+    CHECK(f.text(3) == fake::answer(kHello, 8));
+    CHECK(f.engine.stats().n_prefill == static_cast<int64_t>(kHello.size()));
+    CHECK(f.engine.info().n_cells_used == 0);
+    CHECK(fake::n_cells_left() == 0);
+  }
+}
+
+TEST_CASE("what was forked whole and paused before its first token draws it later") {
+  Fixture f(512, 4, false);
+  fake::settings().eos_share = 0;
+  toy::submit(f.engine, Request(100, kHello, 0).whole());
+  toy::run(f.engine);
+  toy::submit(f.engine, Request(1, kHello, 8).fork_from(100));
+  f.engine.pause(1);
+  f.engine.release(100);
+  f.engine.resume(1);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 8));
+}
+
+TEST_CASE("no prefix forks from one of the same tokens") {
+  Fixture f;
+  toy::submit(f.engine, Request(100, kHello, 0).whole());
+  toy::run(f.engine);
+  CHECK_THROWS_WITH_AS(
+      toy::submit(f.engine, Request(101, kHello, 0).whole().fork_from(100)),
+      "request 101 does not start with the tokens of its fork_from", lh::Error);
+}
+
 TEST_CASE("a time limit gives control back after a step") {
   Fixture f;
   fake::settings().eos_share = 0;

@@ -55,3 +55,19 @@ def test_statistics_are_one_line() -> None:
     assert "seed 9" in text
     assert "\n" not in text
     assert dataclasses.asdict(stats)["n_slots"] == 4
+
+
+def test_samples_are_grouped_by_prompt() -> None:
+    rows = [dataclasses.replace(result(i), sample=j) for i in range(3) for j in range(2)]
+    out = Results(rows, Stats(n_prompts=3, n_samples=6), 2)
+    assert len(out) == 3
+    assert [each.sample for each in out] == [0, 0, 0]
+    assert [[(r.index, r.sample) for r in samples] for samples in out.samples] == [
+        [(i, 0), (i, 1)] for i in range(3)
+    ]
+    assert repr(out) == (
+        "<Results: 6 of 6 samples (2 for each of 3 prompts) answered, 0 failed>"
+    )
+    assert str(out.stats).startswith("3 prompts x 2 samples (0 failed)")
+    plain = Results(rows[::2], Stats())
+    assert plain.samples == tuple((row,) for row in rows[::2])
