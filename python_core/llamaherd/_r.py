@@ -250,7 +250,7 @@ def generate_start(
         prompts: Texts or token ids; with `chat` texts or lists of messages.
         options: `sampling`, the fields of SamplingParams; `each`, those of them that have
             one value per prompt; `parse_special`; `on_error`; `journal`, if any; `chat`
-            and `system`, if any.
+            and `system`, if any; `n`, if any.
     """
     sampling = dict(options["sampling"])
     # Unless they are in `each`.
@@ -283,6 +283,7 @@ def generate_start(
         params=params,
         parse_special=parse_special,
         on_error=options["on_error"],
+        n=options.get("n", 1),
         journal=options.get("journal"),
         **call,
     )
@@ -308,7 +309,7 @@ def job_cancel(job: lh.Job | lh.OptimizeJob) -> None:
 
 @_boundary
 def job_result(job: lh.Job) -> dict[str, Any]:
-    """The results as columns. Waits for the end of the job.
+    """The results as columns, those of each prompt together. Waits for the end of a job.
 
     That a prompt failed is in the columns, whatever `on_error` says: R makes its own
     error of it, with places that count from 1.
@@ -317,16 +318,17 @@ def job_result(job: lh.Job) -> dict[str, Any]:
         results = job.results()
     except lh.GenerationError as error:
         results = error.results
+    every = [result for samples in results.samples for result in samples]
     return {
-        "texts": [_clean_or_none(text) for text in results.texts],
-        "errors": [_clean_or_none(error) for error in results.errors],
-        "partials": [_clean_or_none(result.partial) for result in results],
-        "finish_reasons": list(results.finish_reasons),
-        "complete": results.complete,
-        "n_prompt_tokens": [result.n_prompt_tokens for result in results],
-        "n_reused_tokens": [result.n_reused_tokens for result in results],
-        "n_generated_tokens": [result.n_generated_tokens for result in results],
-        "seeds": [float(result.seed) for result in results],
+        "texts": [_clean_or_none(result.text) for result in every],
+        "errors": [_clean_or_none(result.error) for result in every],
+        "partials": [_clean_or_none(result.partial) for result in every],
+        "finish_reasons": [result.finish_reason for result in every],
+        "complete": [result.complete for result in every],
+        "n_prompt_tokens": [result.n_prompt_tokens for result in every],
+        "n_reused_tokens": [result.n_reused_tokens for result in every],
+        "n_generated_tokens": [result.n_generated_tokens for result in every],
+        "seeds": [float(result.seed) for result in every],
         "stats": _stats(results.stats),
     }
 

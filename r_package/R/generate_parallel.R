@@ -23,6 +23,15 @@
 #' The numeric arguments of sampling, `max_tokens`, `seed` and `grammar` take one value for
 #' all prompts or one for each of them, `choices` a list with a vector for each of them.
 #'
+#' @section Several samples of each prompt:
+#' With `n = 10` each prompt is computed once and answered ten times, with `temperature` above
+#' 0, and the result is a `llamaherd_samples`: a list with a `llamaherd_result` of length 10
+#' for each prompt, with the prompts' names, fit for a list column. [vote()] gives the
+#' majority, [as.data.frame()][as.data.frame.llamaherd_result] a table with one row per
+#' sample. Each sample depends on the seed, the prompt's place and its own number only: the
+#' first is what the prompt gets without `n`, and more of them leave those before as they
+#' are. The messages of failures and Ctrl-C count samples.
+#'
 #' @section Further sampling settings:
 #' `...` takes these, by name; any other name is an error. The values given here switch
 #' them off. `typical_p` (1), `top_n_sigma` (-1), `penalty_freq` (0), `penalty_present`
@@ -97,8 +106,10 @@
 #'   fine. A factor stands for its levels; a list has a vector for each prompt, or NULL for
 #'   none. Not together with `grammar`. An answer is known as soon as only one choice is
 #'   left, so that it may take fewer tokens than its text has.
+#' @param n Number of samples of each prompt, see below. More than one need a `temperature`
+#'   above 0: others would all be the same.
 #' @param ... Further sampling settings, see below.
-#' @returns A `llamaherd_result`: a character vector of the same length and order as
+#' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
 #'   `prompts`, with their names; none for no prompts. NA for prompts that failed or were not
 #'   finished, and then one warning says so. Editing it, with [trimws()] for example, gives a
 #'   plain character vector. Its attributes, each with one element or row per prompt:
@@ -155,6 +166,7 @@ generate_parallel <- function(
   chat = FALSE,
   system = NULL,
   choices = NULL,
+  n = 1L,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -166,9 +178,10 @@ generate_parallel <- function(
   options$journal <- expand_path(check_string(journal, null = TRUE))
   display <- check_display(error_call)
   progress <- check_flag(progress)
+  options$n <- check_whole(n, min = 1)
 
   result <- run_call(object, prompts, options, display, progress, error_call)
-  bound <- is_bound(grammar, choices, length(result))
-  report(result, options$on_error, display$verbosity, error_call, bound)
-  result
+  bound <- rep(is_bound(grammar, choices, length(prompts$values)), each = n)
+  report(result, options$on_error, display$verbosity, error_call, bound, n)
+  as_samples(result, prompts$names, n)
 }

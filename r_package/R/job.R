@@ -4,19 +4,27 @@
 
 slice_s <- 0.1
 
-# Returns the result. Ctrl-C goes on as an interrupt that has the result.
+# Returns the result, of repeated() prompts if there are several samples. Ctrl-C goes on as
+# an interrupt that has the result.
 run_call <- function(context, prompts, options, display, progress, error_call) {
   suspendInterrupts({
     run <- quietly(
       display$verbosity < 0,
       run_job(context, prompts, options, progress, error_call)
     )
-    result <- new_result(run, prompts, display)
+    n <- options$n %||% 1L
+    result <- new_result(run, repeated(prompts, n), display)
     if (run$interrupted) {
-      the$last_results <- result
+      results <- as_samples(result, prompts$names, n)
+      the$last_results <- results
       # Ctrl-C pressed once more meanwhile must not throw away what was collected.
       is_interrupted(Sys.sleep(0))
-      interrupt(result, display$verbosity)
+      n_answered <- sum(attr(result, "finish_reason") %in% c("stop", "length"))
+      message <- cli::pluralize(
+        "Interrupted: {n_answered} of {length(result)} {counted(n)}",
+        "{cli::qty(length(result))}{?s} answered."
+      )
+      interrupt(message, results, display$verbosity)
     }
     result
   })
@@ -25,14 +33,10 @@ run_call <- function(context, prompts, options, display, progress, error_call) {
 # Does what R does on Ctrl-C: whoever waits for an interrupt gets it, and otherwise all that
 # runs ends, a script with an exit status of 1. A warning before that could be caught by
 # someone who would go on.
-interrupt <- function(result, verbosity) {
-  n_answered <- sum(attr(result, "finish_reason") %in% c("stop", "length"))
-  message <- cli::pluralize(
-    "Interrupted: {n_answered} of {length(result)} prompt{?s} answered."
-  )
+interrupt <- function(message, results, verbosity) {
   signalCondition(structure(
     class = c("llamaherd_interrupt", "interrupt", "condition"),
-    list(message = message, call = NULL, results = result)
+    list(message = message, call = NULL, results = results)
   ))
   if (verbosity >= 0) {
     hint <- if (interactive()) " last_results() has the answers."
@@ -57,7 +61,7 @@ run_job <- function(context, prompts, options, progress, error_call) {
 
     interrupted <- is_interrupted(wait_for(
       job,
-      length(prompts$values),
+      length(prompts$values) * (options$n %||% 1L),
       progress,
       error_call
     ))
@@ -130,7 +134,7 @@ draw_bar <- function(state, width = cli::console_width()) {
 
 # What a call has to say at its end: a line of statistics, and one warning, or the error
 # that on_error = "stop" asks for.
-report <- function(result, on_error, verbosity, error_call, bound) {
+report <- function(result, on_error, verbosity, error_call, bound, n_samples = 1L) {
   if (verbosity >= 2) {
     cli::cli_inform("{attr(result, 'stats')$line}")
   }
@@ -142,24 +146,25 @@ report <- function(result, on_error, verbosity, error_call, bound) {
     what <- if (n == 1) {
       "The prompt failed"
     } else {
-      sprintf("Prompt %d failed", failed[[1]])
+      sprintf("Prompt %d failed", (failed[[1]] - 1L) %/% n_samples + 1L)
     }
     abort("{what}: {reason}", "generation", error_call, results = result)
   }
   if (verbosity < 0) {
     return(invisible())
   }
-  warn_incomplete(result, bound, error_call)
+  warn_incomplete(result, bound, error_call, n_samples)
   if (length(failed) > 0) {
     not_run <- if (n_cancelled > 0) {
       "{n_cancelled} more {?was/were} not finished."
     }
     warn(
       c(
-        "{length(failed)} of {n} prompt{?s} failed, and {?is/are} NA in the result.",
+        "{length(failed)} of {n} {counted(n_samples)}{cli::qty(n)}{?s} failed, and
+         {?is/are} NA in the result.",
         failed_bullets(result, failed),
         i = not_run,
-        i = "{.code attr(result, \"errors\")} has all reasons."
+        i = "{.code {column_of('error', n_samples)}} has all reasons."
       ),
       "failed",
       error_call
@@ -167,8 +172,19 @@ report <- function(result, on_error, verbosity, error_call, bound) {
   }
 }
 
+# What is counted where each prompt has n samples.
+counted <- function(n) if (n > 1) "sample" else "prompt"
+
+# Where a result has a column of its table.
+column_of <- function(name, n) {
+  if (n > 1) {
+    return(sprintf("as.data.frame(result)$%s", name))
+  }
+  sprintf('attr(result, "%s")', if (name == "error") "errors" else name)
+}
+
 # Part of a label, or of a number, looks like a whole one.
-warn_incomplete <- function(result, bound, error_call) {
+warn_incomplete <- function(result, bound, error_call, n_samples) {
   cut <- which(bound & !is.na(unclass(result)) & !attr(result, "complete"))
   if (length(cut) == 0) {
     return(invisible())
@@ -186,8 +202,8 @@ warn_incomplete <- function(result, bound, error_call) {
       "{length(cut)} of {length(result)} answer{?s} {?was/were} cut off before {?its/their}
        grammar or choice was at its end.",
       stats::setNames(escape_cli(shown), rep("x", length(shown))),
-      i = "Raise {.arg max_tokens}, or look at {.arg stop}; {.code attr(result, \"complete\")}
-           tells which are whole."
+      i = "Raise {.arg max_tokens}, or look at {.arg stop}; {.code {column_of('complete',
+           n_samples)}} tells which are whole."
     ),
     "incomplete",
     error_call

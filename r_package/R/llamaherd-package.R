@@ -6,6 +6,7 @@
 #'
 #' * [model_load()] and [context_create()] make ready.
 #' * [generate_parallel()] answers a vector of prompts, [generate()] a single one.
+#' * [vote()] tells what several samples of each prompt say together.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
 #' * [tokenize()], [detokenize()] and [model_metadata()] look inside.

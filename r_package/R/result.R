@@ -117,7 +117,7 @@ Ops.llamaherd_result <- function(e1, e2) {
 
 #' Results as a table
 #'
-#' @param x A `llamaherd_result` from [generate_parallel()].
+#' @param x A `llamaherd_result` or `llamaherd_samples` from [generate_parallel()].
 #' @param row.names,... As in [base::as.data.frame()].
 #' @param optional TRUE, which [data.frame()] uses for its columns, gives the texts alone.
 #' @returns A data frame with one row per prompt, in their order: `name` (if the prompts
@@ -125,7 +125,8 @@ Ops.llamaherd_result <- function(e1, e2) {
 #'   `n_reused_tokens`, `n_generated_tokens`, `seed` and `partial`. `text` is NA where there
 #'   is no answer, `error` where nothing went wrong; `complete` is FALSE where an answer was
 #'   cut off before its end. `partial` is what there was of an answer that was not finished,
-#'   because of Ctrl-C for example, and NA elsewhere.
+#'   because of Ctrl-C for example, and NA elsewhere. Of samples one row for each of them,
+#'   with `prompt`, the prompt's place, and `sample`, the sample's, before `text`.
 #' @export
 #' @examples
 #' \dontrun{

@@ -30,8 +30,17 @@ answers <- withCallingHandlers(
   llamaherd_warning_incomplete = \(cnd) invokeRestart("muffleWarning")
 )
 
+if (inherits(answers, "llamaherd_samples")) {
+  table <- as.data.frame(answers)
+  for (name in c("finish_reason", "complete")) attr(answers, name) <- table[[name]]
+  attr(answers, "errors") <- table$error
+  attr(answers, "usage") <- table[c("n_prompt_tokens", "n_reused_tokens", "seed")]
+  texts <- table$text
+} else {
+  texts <- as.character(answers)
+}
 answers <- list(
-  texts = as.character(answers),
+  texts = texts,
   errors = attr(answers, "errors"),
   finish_reasons = attr(answers, "finish_reason"),
   complete = attr(answers, "complete"),

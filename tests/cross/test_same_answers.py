@@ -105,6 +105,25 @@ def test_r_draws_the_same_answers_as_python(
     assert out["texts"] == expected.texts
 
 
+def test_r_draws_the_same_samples_as_python(
+    smollm2: lh.Model, smollm2_path: Path, prompts: list[str], tmp_path: Path
+) -> None:
+    sampling = {"temperature": 0.9, "n": 3}
+    with lh.Context(
+        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=2, kv_layout="per_sequence"
+    ) as context:
+        expected = lh.generate_parallel(
+            context, prompts[-4:], max_tokens=MAX_TOKENS, **sampling
+        )
+    every = [sample for samples in expected.samples for sample in samples]
+    out = rscript.answers(tmp_path, job(smollm2_path, prompts[-4:], **sampling))
+    assert out["texts"] == [sample.text for sample in every]
+    assert out["usage"]["seed"] == [sample.seed for sample in every]
+    n_reused = [sample.n_reused_tokens for sample in every]
+    assert out["usage"]["n_reused_tokens"] == n_reused
+    assert out["stats"]["n_samples"] == [12]
+
+
 @pytest.mark.parametrize("max_tokens", [None, 1])
 def test_r_has_the_same_choices_as_python(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path, max_tokens: int | None

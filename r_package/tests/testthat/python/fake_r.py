@@ -4,6 +4,7 @@ Answers "<prompt>!" to a prompt, or what the prompt's first word asks for:
     fail REASON   fails
     raw TEXT      answers TEXT
     slow          is not done before the job is cancelled
+    draw A B ...  answers A as its first sample, B as its second one
 Token ids are answered with their sum. `seen()` tells what a function was called with, as
 Python writes it.
 """
@@ -57,9 +58,17 @@ class Thing:
         self.is_closed = False
 
 
+def _sample(prompt, j):
+    if isinstance(prompt, str) and prompt.startswith("draw "):
+        word = prompt.split()[1 + j]
+        return "fail none" if word == "fail" else f"raw {word}"
+    return prompt
+
+
 class Job:
     def __init__(self, prompts, options):
-        self.prompts = prompts
+        n = options.get("n", 1)
+        self.prompts = [_sample(p, j) for p in prompts for j in range(n)]
         self.options = options
         self.n_done = 0
         self.is_cancelled = False
