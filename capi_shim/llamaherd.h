@@ -374,6 +374,13 @@ LH_API int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out,
  * space before it is among them and not in the text. One that a longer one starts with is
  * the answer if the model goes on in any other way than to that. max_tokens of a choice's
  * bytes and 1 are always enough. */
+typedef enum lh_grammar_kind {
+  LH_GRAMMAR_GBNF = 0,        /* llama.cpp's notation, with a rule `root` */
+  LH_GRAMMAR_JSON_SCHEMA = 1, /* this and the next need llguidance */
+  LH_GRAMMAR_REGEX = 2,       /* in the notation of Rust's crate regex */
+  LH_GRAMMAR_LARK = 3
+} lh_grammar_kind;
+
 typedef struct lh_sampling_params {
   float temperature;
   int32_t top_k; /* <= 0: off */
@@ -399,7 +406,8 @@ typedef struct lh_sampling_params {
   int32_t n_logit_bias;
   const int32_t* logit_bias_token; /* int32[n_logit_bias] */
   const float* logit_bias_value;   /* float32[n_logit_bias], added to the logits */
-  const char* grammar;             /* GBNF text with a rule `root`, NULL: none */
+  int32_t grammar_kind;            /* lh_grammar_kind: what `grammar` is written in */
+  const char* grammar;             /* what the answer has to follow, NULL: nothing */
   int32_t n_dry_breakers;
   const char* const* dry_breakers;
   int32_t n_choices;          /* 0: the answer is free, or follows the grammar */
@@ -408,6 +416,38 @@ typedef struct lh_sampling_params {
 } lh_sampling_params;
 
 LH_API void lh_sampling_default_params(lh_sampling_params* params);
+
+/* Functions of the library llguidance, llg_* of its C API, by their addresses. A process
+ * without Python cannot load it: there GBNF and choices are all there is. */
+typedef struct lh_llguidance {
+  uint64_t struct_size; /* sizeof(lh_llguidance) */
+  const void* get_version;
+  const void* new_tokenizer_v2;
+  const void* free_tokenizer;
+  const void* constraint_init_set_defaults;
+  const void* new_matcher;
+  const void* clone_matcher;
+  const void* free_matcher;
+  const void* matcher_get_error;
+  const void* matcher_compute_mask_into;
+  const void* matcher_consume_tokens;
+  const void* matcher_compute_ff_tokens;
+  const void* matcher_is_accepting;
+  const void* matcher_is_stopped;
+  const void* tokenize_bytes;
+} lh_llguidance;
+
+/* Hands llguidance over, which must stay loaded; the first one counts. One that is older
+ * than 1.9, or 2 and later, is LH_INVALID_ARGUMENT. No request may be there yet. */
+LH_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error);
+
+/* Whether `text` (UTF-8, n_text bytes), cut into tokens as the model does it, is an
+ * answer that follows a grammar: each token may come, and the text may end with the last.
+ * The kind must not be LH_GRAMMAR_GBNF. *accepted: 1 or 0. LH_SAMPLER_ERROR: llguidance
+ * does not take the grammar. */
+LH_API int32_t lh_grammar_accepts(const lh_model* model, int32_t grammar_kind,
+                                  const char* grammar, const char* text, int32_t n_text,
+                                  int32_t* accepted, lh_error* error);
 
 /* Whether requests may have these settings: what lh_engine_submit would say about them
  * (LH_INVALID_ARGUMENT, LH_SAMPLER_ERROR), before there is an engine. */
@@ -435,6 +475,9 @@ typedef struct lh_request {
   int32_t whole;    /* of a prefix, not 0: the logits after its last token are kept, and
                        prompts of the very same tokens may fork from it: their first
                        tokens are drawn from these, and nothing is computed twice */
+  int32_t step_forced; /* not 0: tokens that the grammar leaves no choice about are
+                          computed one a step, as if they were drawn; the answer is the
+                          same. For comparisons. */
 } lh_request;
 
 typedef enum lh_state {

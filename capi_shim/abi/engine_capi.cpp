@@ -1,8 +1,10 @@
 // extern "C" functions of llamaherd.h about the engine and its clients.
 #include <algorithm>
+#include <string_view>
 
 #include "engine.hpp"
 #include "guard.hpp"
+#include "llguidance.hpp"
 
 using lh::deref;
 using lh::guard;
@@ -52,6 +54,23 @@ int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* param
                           lh_error* error) {
   return guard(
       error, [&] { lh::check_sampling(deref(model, "model"), deref(params, "params")); });
+}
+
+int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error) {
+  return guard(error, [&] { lh::set_llguidance(deref(functions, "functions")); });
+}
+
+int32_t lh_grammar_accepts(const lh_model* model, int32_t grammar_kind,
+                           const char* grammar, const char* text, int32_t n_text,
+                           int32_t* accepted, lh_error* error) {
+  return guard(error, [&] {
+    lh::require_range("n_text", n_text, 0, INT32_MAX);
+    const lh_model& of = deref(model, "model");
+    const auto constraint =
+        lh::start_llguidance(of, grammar_kind, &deref(grammar, "grammar"));
+    const std::string_view all(&deref(text, "text"), static_cast<size_t>(n_text));
+    deref(accepted, "accepted") = lh::accepts_text(*constraint, of, all) ? 1 : 0;
+  });
 }
 
 int32_t lh_engine_new(lh_model* model, const lh_engine_params* params, lh_engine** out,

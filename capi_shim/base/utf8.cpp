@@ -26,6 +26,23 @@ size_t utf8_complete_prefix(const char* data, size_t size) noexcept {
   return size;
 }
 
+void append_utf8(std::string& out, char32_t character) {
+  const auto add = [&](uint32_t bits) { out += static_cast<char>(bits); };
+  const auto more = [&](uint32_t shift) { add(0x80U | (character >> shift & 0x3FU)); };
+  if (character < 0x80) return add(character);
+  if (character < 0x800) {
+    add(0xC0U | character >> 6U);
+  } else if (character < 0x10000) {
+    add(0xE0U | character >> 12U);
+    more(6);
+  } else {
+    add(0xF0U | character >> 18U);
+    more(12);
+    more(6);
+  }
+  more(0);
+}
+
 void append_valid_utf8(std::string& out, std::string_view bytes) {
   while (!bytes.empty()) {
     const Utf8Character c = read_utf8(bytes);

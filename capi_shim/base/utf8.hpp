@@ -74,6 +74,9 @@ Utf8Character read_utf8(std::string_view bytes) noexcept;
 // become a character count as complete: they are replaced later, not waited for.
 size_t utf8_complete_prefix(const char* data, size_t size) noexcept;
 
+// Appends a character that is no surrogate.
+void append_utf8(std::string& out, char32_t character);
+
 // Appends `bytes` to `out`, every ill-formed sequence replaced by U+FFFD.
 void append_valid_utf8(std::string& out, std::string_view bytes);
 

@@ -223,6 +223,86 @@ void GrammarMatcher::accept(int32_t token) {
   close();
 }
 
+// Whether all steps take one and the same character, and the text cannot end here.
+bool GrammarMatcher::forced_character(uint32_t& character) {
+  const size_t first = places_.back().first_step;
+  if (is_complete() || first == steps_.size()) return false;
+  character = grammar_->state(steps_[first].state).value;
+  return std::all_of(steps_.begin() + static_cast<std::ptrdiff_t>(first), steps_.end(),
+                     [&](Item item) {
+                       const Grammar::State& state = grammar_->state(item.state);
+                       return state.kind == Kind::kCharacter && state.value == character;
+                     });
+}
+
+// Whether some longer piece that starts with `begin`, which was read, can be read on.
+bool GrammarMatcher::continues_piece(std::string_view begin) {
+  const TokenPieces& pieces = model_->pieces();
+  auto entry = std::lower_bound(pieces.entries().begin(), pieces.entries().end(), begin,
+                                [&](const TokenPieces::Entry& e, std::string_view text) {
+                                  return pieces.bytes(e) < text;
+                                });
+  std::vector<Mark> marks = {mark()};  // marks[n]: n bytes behind `begin`
+  bool found = false;
+  for (bool is_first = true; entry != pieces.entries().end(); ++entry) {
+    const std::string_view bytes = pieces.bytes(*entry);
+    if (bytes.substr(0, begin.size()) != begin) break;
+    const size_t shared = is_first ? begin.size() : size_t{entry->shared};
+    is_first = false;
+    size_t n_read = std::max(shared, begin.size());
+    if (n_read - begin.size() >= marks.size()) continue;
+    marks.resize(n_read - begin.size() + 1);
+    go_back(marks.back());
+    while (n_read < bytes.size() && add_byte(static_cast<uint8_t>(bytes[n_read]))) {
+      marks.push_back(mark());
+      ++n_read;
+    }
+    found = n_read == bytes.size() && n_read > begin.size();
+    if (found) break;
+  }
+  go_back(marks.front());
+  return found;
+}
+
+// Tokens of a text that must come, which was read. Not its end, if the next characters
+// may make other tokens of it.
+std::vector<int32_t> GrammarMatcher::cut_forced(const std::string& text) {
+  std::vector<int32_t> tokens = model_->tokenize_inside(text);
+  std::vector<size_t> starts;
+  size_t end = 0;
+  for (const int32_t token : tokens) {
+    const std::string piece = model_->piece(token);
+    if (piece.empty() || text.compare(end, piece.size(), piece) != 0) break;
+    starts.push_back(end);
+    end += piece.size();
+  }
+  size_t n = starts.size();
+  const size_t longest = model_->pieces().longest();
+  for (size_t i = end == text.size() ? n : 0; i-- > 0;) {
+    if (text.size() - starts[i] >= longest) break;
+    if (continues_piece(std::string_view(text).substr(starts[i]))) n = i;
+  }
+  tokens.resize(n);
+  return tokens;
+}
+
+std::vector<int32_t> GrammarMatcher::forced_tokens() {
+  constexpr size_t kMostCharacters = 256;  // more come when asked for again
+  if (partial_.is_inside()) return {};
+  n_work_ = 0;
+  const Mark before = mark();
+  std::string text;
+  uint32_t character = 0;
+  for (size_t n = 0; n < kMostCharacters && forced_character(character); ++n) {
+    if (!add_character(character)) break;
+    append_utf8(text, character);
+  }
+  std::vector<int32_t> tokens;
+  if (!text.empty()) tokens = cut_forced(text);
+  go_back(before);
+  return tokens;
+}
+
 bool GrammarMatcher::reads(const std::vector<int32_t>& tokens, size_t n_bytes) {
   for (const int32_t token : tokens) {
     const std::string piece = model_->piece(token);

@@ -11,39 +11,35 @@
 #include <string_view>
 #include <vector>
 
+#include "constraint.hpp"
 #include "grammar.hpp"
 #include "model.hpp"
 #include "utf8.hpp"
 
 namespace lh {
 
-class GrammarMatcher {
+class GrammarMatcher final : public Constraint {
  public:
   // `model` must live longer.
   GrammarMatcher(std::shared_ptr<const Grammar> grammar, const lh_model& model);
 
-  // Whether the token may come next. Tokens that end a generation may where the text is
-  // complete.
-  //
-  // This and the others throw Error (LH_SAMPLER_ERROR) if the grammar has too many ways
-  // to read the text; the matcher is then of no use any more.
-  bool allows(int32_t token);
-
-  // All tokens that may come next, in the order of their numbers.
-  std::vector<int32_t> allowed_tokens();
-
-  // Adds a token that is allowed to the text.
-  void accept(int32_t token);
-
-  // Whether the text matches the grammar as it is, and whether it does and nothing can be
-  // added to it.
-  bool is_complete() const { return !partial_.is_inside() && places_.back().is_complete; }
-  bool is_at_end() const {
-    return is_complete() && places_.back().first_step == steps_.size();
+  std::unique_ptr<Constraint> copy() const override {
+    return std::make_unique<GrammarMatcher>(*this);
   }
 
-  // Adds the first n_bytes of what the tokens add. Whether the text is complete then.
-  bool reads(const std::vector<int32_t>& tokens, size_t n_bytes);
+  // This and the others throw Error (LH_SAMPLER_ERROR) if the grammar has too many ways
+  // to read the text.
+  bool allows(int32_t token) override;
+  std::vector<int32_t> allowed_tokens() override;
+  std::vector<int32_t> forced_tokens() override;
+  void accept(int32_t token) override;
+  bool is_complete() override {
+    return !partial_.is_inside() && places_.back().is_complete;
+  }
+  bool is_at_end() override {
+    return is_complete() && places_.back().first_step == steps_.size();
+  }
+  bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
 
  private:
   // A state of a rule, and the place in the text where the rule started.
@@ -90,6 +86,9 @@ class GrammarMatcher {
   bool add_character(uint32_t character);
   bool may_become_character();
   std::vector<Item> after_token(int32_t token) const;
+  bool forced_character(uint32_t& character);
+  bool continues_piece(std::string_view begin);
+  std::vector<int32_t> cut_forced(const std::string& text);
   void allow_by_number(std::vector<bool>& allowed) const;
   Mark mark() const { return {places_.size(), partial_}; }
   void go_back(const Mark& mark);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +38,10 @@ struct Client {
   std::unique_ptr<Sampler> sampler;  // none for a prefix
   uint32_t seed = 0;
   TextBuffer text;
-  bool is_complete = false;  // see lh_client_info
-  std::string message;       // what went wrong
+  bool steps_forced = false;   // tokens that must come are computed one a step
+  std::deque<int32_t> forced;  // those to come, then
+  bool is_complete = false;    // see lh_client_info
+  std::string message;         // what went wrong
 
   lh_stats taken{};                   // what it took, see Statistics
   std::shared_ptr<lh_stats> of_call;  // to which the same is added

@@ -195,6 +195,19 @@ void lh_engine::submit(const lh_request& request) {
   }
   statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
   slot.order = n_submitted_++;
+  if (!slot.is_prefix()) begin_answer(slot);
+}
+
+// What an answer must begin with is computed with its prompt.
+void lh_engine::begin_answer(Client& client) {
+  try {
+    stage_->sampler.add_forced(client);
+  } catch (...) {
+    client.give_back(stage_->kv);
+    clients_.erase(client.id);
+    throw;
+  }
+  if (!client.is_active()) ended_early_.push_back(client.id);
 }
 
 Client lh_engine::make_client(const lh_request& request) {
@@ -213,6 +226,7 @@ Client lh_engine::make_client(const lh_request& request) {
   client.may_draft = request.draft != 0;
   client.is_watched = request.watch != 0;
   client.is_whole = client.is_prefix() && request.whole != 0;
+  client.steps_forced = request.step_forced != 0;
   client.text = lh::TextBuffer(stops_of(request));
   return client;
 }
@@ -298,6 +312,8 @@ void lh_engine::release(int64_t id) {
   Client& client = find(id);
   if (client.seq_id >= 0) client.give_back(stage().kv);
   clients_.erase(id);
+  ended_early_.erase(std::remove(ended_early_.begin(), ended_early_.end(), id),
+                     ended_early_.end());
 }
 
 void lh_engine::reset() {
@@ -305,5 +321,6 @@ void lh_engine::reset() {
   lh::KvCache& kv = stage().kv;
   for (auto& [id, client] : clients_) client.give_back(kv);
   clients_.clear();
+  ended_early_.clear();
   for (int32_t seq_id = 0; seq_id < kv.n_seq_max(); ++seq_id) kv.clear(seq_id);
 }

@@ -70,6 +70,7 @@ struct lh_engine {
   void report(lh::Client& client, std::vector<int64_t>& events);
   void count_batch(double seconds);
   void hold(lh::Client& prefix);
+  void begin_answer(lh::Client& client);
 
   const lh_model& model_;
   std::atomic<bool> own_abort_flag_{false};
@@ -86,4 +87,5 @@ struct lh_engine {
   lh::TextBuffer::Stops stops_;  // of the last request
   std::map<int64_t, lh::Client> clients_;
   int64_t n_submitted_ = 0;
+  std::vector<int64_t> ended_early_;  // without a step, and nobody was told yet
 };

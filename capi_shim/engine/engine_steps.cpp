@@ -184,6 +184,10 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     result.n_active = static_cast<int32_t>(select(params).size());
     return LH_OK;
   };
+  if (!ended_early_.empty()) {
+    events.swap(ended_early_);
+    return count_active();
+  }
   for (;;) {
     if (abort_flag_->load()) return LH_ABORTED;
     const std::vector<Client*> clients = select(params);

@@ -23,7 +23,8 @@ constexpr int32_t kFewRows = 16;
 }  // namespace
 
 void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) {
-  // Answers first, one token each. Prompts share what room is left, oldest first.
+  // Answers first: one token each, or several that had to come. Prompts share what room
+  // is left, oldest first.
   //
   // With streams, prompts of different lengths would get their logits in many small
   // computations. So their last tokens wait for the next batch, which computes them
@@ -36,11 +37,13 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
       std::count_if(clients.begin(), clients.end(),
                     [](const Client* c) { return c->state == LH_STATE_PREFILL; });
   bool has_prompt = false;
+  const int32_t limit = answer_limit_of(clients);
   for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
     if (state == LH_STATE_PREFILL) room = std::min(room, limits_.n_prompt);
     for (Client* client : clients) {
       const int32_t n_all = n_pending(*client);
       int32_t n = std::min(room, n_all);
+      if (state == LH_STATE_DECODE) n = std::min(n, limit);
       if (client->state != state || n <= 0) continue;
       const bool completes = n == n_all && client->needs_logits();
       if (has_streams && n < n_all && has_prompt) continue;
@@ -58,6 +61,22 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
     pad_parts();
   }
   choose_drafts(draft_rows);
+}
+
+// Tokens of an answer at most; in a pool nothing speaks against all of them.
+int32_t MixedBatch::answer_limit_of(const std::vector<Client*>& clients) const {
+  std::vector<AnswerLength> answers;
+  bool is_forced = false;
+  for (const Client* client : clients) {
+    if (client->state != LH_STATE_DECODE) continue;
+    answers.push_back({client->seq_id, n_pending(*client)});
+    is_forced = is_forced || answers.back().n_tokens > 1;
+  }
+  if (!is_forced || !limits_.has_streams) return INT32_MAX;
+  std::sort(
+      answers.begin(), answers.end(),
+      [](const AnswerLength& a, const AnswerLength& b) { return a.seq_id < b.seq_id; });
+  return answer_limit(answers, limits_.has_amx);
 }
 
 // Prompts without a cell may be in any sequence, so they exchange theirs, prefixes among
@@ -108,7 +127,7 @@ int32_t MixedBatch::n_draft(int32_t draft_rows) const {
       std::min({kFewRows, limits_.n_ubatch, limits_.capacity, draft_rows});
   int32_t n = std::min(kDraft, n_rows / static_cast<int32_t>(parts_.size()) - 1);
   for (const BatchPart& part : parts_) {
-    if (part.client->state != LH_STATE_DECODE) return 0;
+    if (part.client->state != LH_STATE_DECODE || part.n_tokens > 1) return 0;
     n = std::min(n, limits_.n_ctx_seq - positions_.get(part.client->seq_id) - 1);
   }
   return n;

@@ -13,6 +13,7 @@ class MixedBatch final : public BatchBuilder {
  private:
   void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) override;
   void add_parts() override;
+  int32_t answer_limit_of(const std::vector<Client*>& clients) const;
   void sort_new(bool prefixes);
   void pad_parts();
   int32_t n_draft(int32_t draft_rows) const;

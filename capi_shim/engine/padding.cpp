@@ -1,5 +1,7 @@
 #include "padding.hpp"
 
+#include <algorithm>
+
 #include "amx.hpp"
 #include "round_up.hpp"
 
@@ -53,7 +55,58 @@ Best best_before(size_t end, const std::vector<Best>& best,
   return found;
 }
 
+// All rounds of answers [first, end) from their token `done` on, none of them longer than
+// `limit`. Neighbours are those whose ids follow each other.
+int64_t cost_of_answers(const std::vector<AnswerLength>& answers, size_t first,
+                        size_t end, int32_t done, int32_t limit, bool amx) {
+  int64_t cost = 0;
+  for (size_t i = first; i < end;) {
+    const auto length = [&](size_t k) { return std::min(answers[k].n_tokens, limit); };
+    if (length(i) <= done) {
+      ++i;
+      continue;
+    }
+    size_t k = i;
+    int32_t shortest = length(i);
+    do {
+      shortest = std::min(shortest, length(k));
+      ++k;
+    } while (k < end && length(k) > done &&
+             answers[k].seq_id == answers[k - 1].seq_id + 1);
+    cost += cost_of_round(static_cast<int64_t>(k - i) * (shortest - done), amx);
+    cost += cost_of_answers(answers, i, k, shortest, limit, amx);
+    i = k;
+  }
+  return cost;
+}
+
 }  // namespace
+
+int32_t answer_limit(const std::vector<AnswerLength>& answers, bool amx) {
+  constexpr int32_t kMost = 64;
+  int32_t longest = 1;
+  for (const AnswerLength& answer : answers) {
+    longest = std::max(longest, std::min(answer.n_tokens, kMost));
+  }
+  // What a token costs in a step of all of them, times their number.
+  const auto n = static_cast<int64_t>(answers.size());
+  const int64_t step = cost_of_round(n, amx);
+  int32_t best = 1;
+  int64_t most_saved = INT64_MIN;
+  for (int32_t limit = 1; limit <= longest; ++limit) {
+    int64_t n_tokens = 0;
+    for (const AnswerLength& answer : answers) {
+      n_tokens += std::min(answer.n_tokens, limit);
+    }
+    const int64_t cost = cost_of_answers(answers, 0, answers.size(), 0, limit, amx);
+    const int64_t saved = n_tokens * step - cost * n;
+    if (saved >= most_saved) {
+      most_saved = saved;
+      best = limit;
+    }
+  }
+  return best == longest ? INT32_MAX : best;
+}
 
 std::vector<int32_t> padded_lengths(const std::vector<PartLength>& parts, int32_t room,
                                     bool amx) {

@@ -23,4 +23,16 @@ struct PartLength {
 std::vector<int32_t> padded_lengths(const std::vector<PartLength>& parts, int32_t room,
                                     bool amx);
 
+// Tokens that an answer has yet to be computed, of which all but the first had to come.
+struct AnswerLength {
+  int32_t seq_id;
+  int32_t n_tokens;
+};
+
+// How many tokens of each answer at most to compute in a batch of answers with streams of
+// their own. What is longer than its neighbours is computed by itself, which costs more
+// than to compute it with the next steps of the others, unless there are few others.
+// `answers` are sorted by seq_id, and there is one at least.
+int32_t answer_limit(const std::vector<AnswerLength>& answers, bool amx);
+
 }  // namespace lh

@@ -78,17 +78,20 @@ void StepSampler::read_rows(std::vector<BatchPart>& parts) {
            [&](size_t i) { read_row(parts[i], rows_[i]); });
 }
 
-// Draft tokens stay as far as they are what is drawn.
+// Draft tokens stay as far as they are what is drawn, or what must come.
 void StepSampler::sample_part(BatchPart& part, LogitRow& row) {
   Client& client = *part.client;
+  size_t n_known = client.tokens.size();  // tokens that the rows are sampled up to
   sample_row(part, row);
   int32_t i_logits = part.i_logits;
   for (const int32_t token : part.draft) {
-    if (!client.is_active() || client.tokens.back() != token) break;
+    if (!client.is_active() || client.tokens[n_known] != token) break;
     kv_.advance(client.seq_id, 1);
     statistics_.add(client, &lh_stats::n_decode, int64_t{1});
     statistics_.add(client, &lh_stats::n_draft, int64_t{1});
-    part.logits = find_logits(++i_logits);
+    ++i_logits;
+    if (++n_known < client.tokens.size()) continue;
+    part.logits = find_logits(i_logits);
     read_row(part, row);
     sample_row(part, row);
   }
@@ -99,19 +102,45 @@ void StepSampler::sample_row(const BatchPart& part, LogitRow& row) {
   Client& client = *part.client;
   try {
     if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
-    const int32_t token = client.sampler->sample(row, candidates_);
+    const int32_t token = next_token(client, row);
     if (token == Sampler::kNothingLeft) {
       throw Error(LH_SAMPLER_ERROR, client.sampler->why_stuck(client.text.text()));
     }
     if (token == Sampler::kEnd) {
       client.end(kv_, LH_FINISH_EOG, "");
     } else {
+      client.state = LH_STATE_DECODE;
       accept(client, token);
+      add_forced(client);
     }
   } catch (const std::exception& e) {
     client.end(kv_, LH_FINISH_ERROR, e.what());
   } catch (...) {
     client.end(kv_, LH_FINISH_ERROR, "an exception of an unknown type while sampling");
+  }
+}
+
+int32_t StepSampler::next_token(Client& client, LogitRow& row) {
+  if (client.forced.empty()) return client.sampler->sample(row, candidates_);
+  const int32_t token = client.forced.front();
+  client.forced.pop_front();
+  client.sampler->take(token);
+  return token;
+}
+
+void StepSampler::add_forced(Client& client) {
+  while (client.is_active() && client.forced.empty()) {
+    const std::vector<int32_t> tokens = client.sampler->forced_tokens();
+    if (tokens.empty()) return;
+    if (client.steps_forced) {
+      client.forced.assign(tokens.begin(), tokens.end());
+      return;
+    }
+    for (const int32_t token : tokens) {
+      if (!client.is_active()) return;
+      client.sampler->take(token);
+      accept(client, token);
+    }
   }
 }
 
@@ -121,7 +150,6 @@ void StepSampler::accept(Client& client, int32_t token) {
     return;
   }
   client.tokens.push_back(token);
-  client.state = LH_STATE_DECODE;
   client.logits.reset();
   statistics_.add(client, &lh_stats::n_generated, int64_t{1});
   if (client.n_generated() == 1) client.t_first_s = seconds_since(client.submitted);

@@ -25,12 +25,17 @@ class StepSampler {
   // Draws a client's first token from the logits that were kept of its prompt.
   void sample_first(Client& client);
 
+  // Adds the tokens that must come next to the client's answer, which this may end. The
+  // client may not have been computed yet.
+  void add_forced(Client& client);
+
  private:
   float* find_logits(int32_t i_logits);
   void read_rows(std::vector<BatchPart>& parts);
   void sample_part(BatchPart& part, LogitRow& row);
   void sample_row(const BatchPart& part, LogitRow& row);
   void keep(const BatchPart& part);
+  int32_t next_token(Client& client, LogitRow& row);
   void accept(Client& client, int32_t token);
 
   const lh_model& model_;

@@ -6,25 +6,30 @@
 
 namespace lh {
 
-// Prompts before answers, never both in a batch. Drafts would change the shape.
+// Prompts before answers, never both in a batch; several tokens of an answer that had to
+// come are computed as a prompt is. Drafts would change the shape.
 void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
-  choose(clients, LH_STATE_PREFILL, limits_.capacity / kUniformRows * kUniformRows);
-  if (parts_.empty()) choose(clients, LH_STATE_DECODE, INT32_MAX);
+  is_prompts_ = true;
+  choose(clients, limits_.capacity / kUniformRows * kUniformRows);
+  if (!parts_.empty()) return;
+  is_prompts_ = false;
+  choose(clients, INT32_MAX);
 }
 
 // A part leaves room for its padding.
-void UniformBatch::choose(const std::vector<Client*>& clients, lh_state state,
-                          int32_t room) {
+void UniformBatch::choose(const std::vector<Client*>& clients, int32_t room) {
   for (Client* client : clients) {
-    const int32_t n = std::min(room, n_pending(*client));
-    if (client->state != state || n <= 0) continue;
+    const int32_t n_all = n_pending(*client);
+    const int32_t n = std::min(room, n_all);
+    const bool is_prompt = client->state == LH_STATE_PREFILL || n_all > 1;
+    if (is_prompt != is_prompts_ || n <= 0) continue;
     parts_.push_back({client, n});
     room -= round_up(n, kUniformRows);
   }
 }
 
 void UniformBatch::add_parts() {
-  if (parts_.front().client->state == LH_STATE_PREFILL) {
+  if (is_prompts_) {
     add_prompts();
   } else {
     add_answers();

@@ -13,10 +13,12 @@ class UniformBatch final : public BatchBuilder {
 
  private:
   void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) override;
-  void choose(const std::vector<Client*>& clients, lh_state state, int32_t room);
+  void choose(const std::vector<Client*>& clients, int32_t room);
   void add_parts() override;
   void add_prompts();
   void add_answers();
+
+  bool is_prompts_ = false;  // what the batch holds
 };
 
 }  // namespace lh

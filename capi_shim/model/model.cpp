@@ -106,6 +106,8 @@ lh_model::lh_model(llama_model* model)
     if ((attr & kSpecial) == 0) continue;
     special_texts_.insert(llama_vocab_get_text(vocab_, token));
   }
+  const std::vector<int32_t> first = tokenize("a", 1, false, false);
+  adds_space_ = !first.empty() && piece(first[0])[0] == ' ';
   int32_t n = 0;
   const llama_token* suppressed = llama_vocab_get_suppress_tokens(vocab_, &n);
   if (suppressed != nullptr) suppressed_tokens_.assign(suppressed, suppressed + n);
@@ -128,6 +130,22 @@ std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
     if (n >= 0) return tokens;
   }
   throw Error(LH_INTERNAL, "llama_tokenize wants more room than it asked for");
+}
+
+std::vector<int32_t> lh_model::tokenize_inside(std::string_view text) const {
+  const auto tokens_of = [this](const std::string& all) {
+    return tokenize(all.data(), static_cast<int32_t>(all.size()), false, false);
+  };
+  const std::string inside(text);
+  if (!adds_space_) return tokens_of(inside);
+  const std::string before = "\x02";  // no token has it and more
+  const std::vector<int32_t> head = tokens_of(before);
+  std::vector<int32_t> all = tokens_of(before + inside);
+  const bool is_apart =
+      all.size() >= head.size() && std::equal(head.begin(), head.end(), all.begin());
+  if (!is_apart) return tokens_of(inside);
+  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head.size()));
+  return all;
 }
 
 std::string lh_model::detokenize(const int32_t* tokens, int32_t n_tokens,
@@ -168,6 +186,12 @@ const lh::TokenPieces& lh_model::pieces() const {
     pieces_ = std::make_unique<lh::TokenPieces>(all);
   });
   return *pieces_;
+}
+
+const void* lh_model::kept(
+    const std::function<std::shared_ptr<const void>()>& make) const {
+  std::call_once(kept_once_, [&] { kept_ = make(); });
+  return kept_.get();
 }
 
 namespace {

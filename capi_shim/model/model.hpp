@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -53,12 +54,17 @@ struct lh_model {
 
   std::vector<int32_t> tokenize(const char* text, int32_t n_text, bool add_special,
                                 bool parse_special) const;
+  // Tokens of what comes in the middle of a text, before which some tokenizers would put
+  // a space.
+  std::vector<int32_t> tokenize_inside(std::string_view text) const;
   std::string detokenize(const int32_t* tokens, int32_t n_tokens, bool remove_special,
                          bool unparse_special) const;
   // The bytes that a token adds to generated text; control tokens add none.
   std::string piece(int32_t token) const;
   // The pieces of all tokens but those that end a generation; made when first asked for.
   const lh::TokenPieces& pieces() const;
+  // What another room keeps with the model; made when first asked for.
+  const void* kept(const std::function<std::shared_ptr<const void>()>& make) const;
   // Metadata entry i as text.
   std::string meta_key(int32_t i) const;
   std::string meta_value(int32_t i) const;
@@ -74,9 +80,12 @@ struct lh_model {
   llama_model* model_;
   const llama_vocab* vocab_;
   int32_t n_vocab_;
+  bool adds_space_ = false;  // before a text that is tokenized
   lh::SpecialTexts special_texts_;
   std::vector<int32_t> eog_tokens_;
   std::vector<int32_t> suppressed_tokens_;
   mutable std::once_flag pieces_once_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
+  mutable std::once_flag kept_once_;
+  mutable std::shared_ptr<const void> kept_;  // may use all above
 };

@@ -5,7 +5,9 @@
 #include <limits>
 #include <string_view>
 
+#include "grammar_matcher.hpp"
 #include "guard.hpp"
+#include "llguidance.hpp"
 
 namespace lh {
 namespace {
@@ -71,6 +73,16 @@ bool has_penalty(const lh_sampling_params& p) {
                                   p.penalty_present != 0.0F);
 }
 
+std::unique_ptr<Constraint> start_gbnf(const lh_model& model, const char* text) {
+  const auto token_of_text = [&](std::string_view token) {
+    const auto size = static_cast<int32_t>(token.size());
+    const auto tokens = model.tokenize(token.data(), size, false, true);
+    return tokens.size() == 1 ? tokens[0] : -1;
+  };
+  const TokenNames names{token_of_text, model.n_vocab()};
+  return std::make_unique<GrammarMatcher>(std::make_shared<Grammar>(text, names), model);
+}
+
 SamplerPtr checked(llama_sampler* sampler) {
   if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
   return SamplerPtr(sampler);
@@ -80,19 +92,18 @@ SamplerPtr checked(llama_sampler* sampler) {
 
 // ---- SamplerCache -----------------------------------------------------------------
 
-std::shared_ptr<const Grammar> SamplerCache::grammar(const lh_model& model,
-                                                     const char* text) {
-  if (!grammar_ || grammar_text_ != text) {
-    const auto token_of_text = [&](std::string_view token) {
-      const auto size = static_cast<int32_t>(token.size());
-      const auto tokens = model.tokenize(token.data(), size, false, true);
-      return tokens.size() == 1 ? tokens[0] : -1;
-    };
-    grammar_ =
-        std::make_shared<Grammar>(text, TokenNames{token_of_text, model.n_vocab()});
-    grammar_text_ = text;
+std::shared_ptr<const Constraint> SamplerCache::constraint(const lh_model& model,
+                                                           const lh_sampling_params& p) {
+  const bool is_there =
+      constraint_ && grammar_kind_ == p.grammar_kind && grammar_text_ == p.grammar;
+  if (!is_there) {
+    constraint_ = p.grammar_kind == LH_GRAMMAR_GBNF
+                      ? start_gbnf(model, p.grammar)
+                      : start_llguidance(model, p.grammar_kind, p.grammar);
+    grammar_kind_ = p.grammar_kind;
+    grammar_text_ = p.grammar;
   }
-  return grammar_;
+  return constraint_;
 }
 
 std::shared_ptr<const Choices> SamplerCache::choices(const lh_sampling_params& p) {
@@ -171,7 +182,7 @@ void check_sampling(const lh_model& model, const lh_sampling_params& p) {
   check(model, p);
   SamplerCache cache;
   if (p.n_choices > 0) cache.choices(p);
-  if (has_grammar(p)) cache.grammar(model, p.grammar);
+  if (has_grammar(p)) cache.constraint(model, p);
 }
 
 Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache)
@@ -188,11 +199,11 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
   }
   if (p.n_choices > 0) {
     choices_ = cache.choices(p);
-    whole_grammar_ = choices_->grammar();
+    start_ = std::make_shared<GrammarMatcher>(choices_->grammar(), model);
   } else if (has_grammar(p)) {
-    whole_grammar_ = cache.grammar(model, p.grammar);
+    start_ = cache.constraint(model, p);
   }
-  if (whole_grammar_) grammar_ = std::make_unique<GrammarMatcher>(whole_grammar_, model);
+  if (start_) constraint_ = start_->copy();
   if (greedy_) return;
   const float temperature = std::max(p.temperature, kLeastTemperature);
 
@@ -242,12 +253,12 @@ void Sampler::see(int32_t token) {
   if (dry_) dry_->accept(token);
 }
 
-void Sampler::fill(const float* logits, bool with_grammar,
+void Sampler::fill(const float* logits, bool is_bound,
                    std::vector<llama_token_data>& candidates) {
   const int32_t n = model_->n_vocab();
-  candidates.resize(static_cast<size_t>(with_grammar ? 0 : n));
-  if (with_grammar) {
-    for (const int32_t i : grammar_->allowed_tokens()) {
+  candidates.resize(static_cast<size_t>(is_bound ? 0 : n));
+  if (is_bound) {
+    for (const int32_t i : constraint_->allowed_tokens()) {
       candidates.push_back({i, logits[i], 0.0F});
     }
     return;
@@ -257,16 +268,16 @@ void Sampler::fill(const float* logits, bool with_grammar,
   }
 }
 
-int32_t Sampler::pick(LogitRow& row, bool with_grammar,
+int32_t Sampler::pick(LogitRow& row, bool is_bound,
                       std::vector<llama_token_data>& taken) {
-  if (greedy_ && !with_grammar && !dry_) {
+  if (greedy_ && !is_bound && !dry_) {
     return row.highest() == kMinusInfinity ? kNothingLeft : row.argmax();
   }
-  const bool top_k = top_k_first_ > 0 && !with_grammar;
+  const bool top_k = top_k_first_ > 0 && !is_bound;
   if (top_k) {
     row.take_top_k(top_k_first_, taken);
   } else {
-    fill(row.logits(), with_grammar, taken);
+    fill(row.logits(), is_bound, taken);
   }
   llama_token_data_array candidates = {taken.data(), taken.size(), -1, top_k};
   if (dry_) dry_->apply(candidates);
@@ -286,7 +297,7 @@ int32_t Sampler::pick(LogitRow& row, bool with_grammar,
                             })
         ->id;
   }
-  if (with_grammar && top_k_first_ > 0 &&
+  if (is_bound && top_k_first_ > 0 &&
       static_cast<size_t>(top_k_first_) < candidates.size) {
     std::partial_sort(candidates.data, candidates.data + top_k_first_,
                       candidates.data + candidates.size,
@@ -304,7 +315,7 @@ int32_t Sampler::pick(LogitRow& row, bool with_grammar,
   return candidates.data[candidates.selected].id;
 }
 
-void Sampler::read(float* logits, LogitRow& row) const noexcept {
+void Sampler::read(float* logits, LogitRow& row) noexcept {
   if (ignore_eos_) {
     for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
   }
@@ -312,6 +323,7 @@ void Sampler::read(float* logits, LogitRow& row) const noexcept {
   for (const auto& [token, value] : *bias_) logits[token] += value;
   penalties_.apply(logits);
   row.find(logits);
+  if (constraint_) constraint_->prepare();
 }
 
 int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates) {
@@ -322,27 +334,48 @@ int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates
     throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
   }
 
-  // Drawing first and asking the grammar about that one token is much cheaper than
+  // Drawing first and asking the constraint about that one token is much cheaper than
   // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
   int32_t token = pick(row, false, candidates);
-  if (grammar_ && (token == kNothingLeft || !grammar_->allows(token))) {
+  if (constraint_ && (token == kNothingLeft || !constraint_->allows(token))) {
     // A model without chats hardly ever ends an answer by a token for that: whatever
     // does not go on to a longer choice ends one that is whole.
-    if (choices_ && grammar_->is_complete()) return kEnd;
+    if (choices_ && constraint_->is_complete()) return kEnd;
     token = pick(row, true, candidates);
   }
   if (token == kNothingLeft) {
-    return grammar_ && grammar_->is_complete() ? kEnd : kNothingLeft;
+    return constraint_ && constraint_->is_complete() ? kEnd : kNothingLeft;
   }
-  see(token);
-  if (grammar_) grammar_->accept(token);
-  if (chain_) llama_sampler_accept(chain_.get(), token);
+  take(token);
   return token;
 }
 
+bool Sampler::is_forbidden(int32_t token) const {
+  const auto& never = model_->suppressed_tokens();
+  return std::find(never.begin(), never.end(), token) != never.end() ||
+         std::any_of(bias_->begin(), bias_->end(), [&](const auto& biased) {
+           return biased.first == token && biased.second == kMinusInfinity;
+         });
+}
+
+std::vector<int32_t> Sampler::forced_tokens() {
+  if (!constraint_) return {};
+  std::vector<int32_t> tokens = constraint_->forced_tokens();
+  // What must not be drawn must not come otherwise; drawing tells what is wrong.
+  const auto end = std::find_if(tokens.begin(), tokens.end(),
+                                [this](int32_t token) { return is_forbidden(token); });
+  tokens.erase(end, tokens.end());
+  return tokens;
+}
+
+void Sampler::take(int32_t token) {
+  see(token);
+  if (constraint_) constraint_->accept(token);
+  if (chain_) llama_sampler_accept(chain_.get(), token);
+}
+
 bool Sampler::is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const {
-  return !whole_grammar_ ||
-         GrammarMatcher(whole_grammar_, *model_).reads(tokens, n_bytes);
+  return !start_ || start_->copy()->reads(tokens, n_bytes);
 }
 
 std::string Sampler::why_stuck(const std::string& text) const {
@@ -352,7 +385,7 @@ std::string Sampler::why_stuck(const std::string& text) const {
     ++start;
   }
   const std::string after = " after \"" + text.substr(start) + "\"";
-  if (!grammar_) {
+  if (!constraint_) {
     return "no token may come" + after + ": logit_bias and ignore_eos forbid them all";
   }
   return (choices_ ? "choices" : "grammar") + std::string(" cannot be finished") + after +

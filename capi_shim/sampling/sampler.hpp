@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "choices.hpp"
+#include "constraint.hpp"
 #include "dry.hpp"
-#include "grammar_matcher.hpp"
 #include "llama.h"
 #include "llamaherd.h"
 #include "logit_row.hpp"
@@ -30,15 +30,18 @@ class SamplerCache {
  public:
   using Bias = std::vector<std::pair<int32_t, float>>;  // tokens, and what is added
 
-  std::shared_ptr<const Grammar> grammar(const lh_model& model, const char* text);
+  // What has to follow the grammar of params, at its start.
+  std::shared_ptr<const Constraint> constraint(const lh_model& model,
+                                               const lh_sampling_params& params);
   std::shared_ptr<const Choices> choices(const lh_sampling_params& params);
   std::shared_ptr<const Bias> bias(const lh_sampling_params& params);
   std::shared_ptr<const DryBreakers> breakers(const lh_model& model,
                                               const lh_sampling_params& params);
 
  private:
+  int32_t grammar_kind_ = LH_GRAMMAR_GBNF;
   std::string grammar_text_;
-  std::shared_ptr<const Grammar> grammar_;
+  std::shared_ptr<const Constraint> constraint_;
   std::shared_ptr<const Choices> choices_;
   std::shared_ptr<const Bias> bias_;
   std::vector<std::string> breaker_texts_;
@@ -83,18 +86,23 @@ class Sampler {
   void see(int32_t token);
 
   // The first half of drawing a token: applies bias, masks and penalties to a row of
-  // float32[n_vocab] and reads it. May run beside that of other samplers.
-  void read(float* logits, LogitRow& row) const noexcept;
+  // float32[n_vocab], reads it, and finds what the constraint allows. May run beside that
+  // of other samplers.
+  void read(float* logits, LogitRow& row) noexcept;
 
   // The second half: draws the next token from the row that was read, and accepts it.
   // `candidates` is room to work in.
   int32_t sample(LogitRow& row, std::vector<llama_token_data>& candidates);
 
+  // Tokens that come next whatever the logits are; each is to be taken.
+  std::vector<int32_t> forced_tokens();
+  void take(int32_t token);
+
   // Whether nothing can follow on `text` but the end of the answer, or only what is
   // known.
   bool is_settled(const std::string& text) const {
     if (choices_) return choices_->find(text, false) != nullptr;
-    return grammar_ && grammar_->is_at_end();
+    return constraint_ && constraint_->is_at_end();
   }
 
   // Whether the first n_bytes of what the tokens add are an answer as it was asked for.
@@ -107,9 +115,9 @@ class Sampler {
 
  private:
   void add_chain(llama_sampler* sampler);
-  int32_t pick(LogitRow& row, bool with_grammar,
-               std::vector<llama_token_data>& candidates);
-  void fill(const float* logits, bool with_grammar,
+  bool is_forbidden(int32_t token) const;
+  int32_t pick(LogitRow& row, bool is_bound, std::vector<llama_token_data>& candidates);
+  void fill(const float* logits, bool is_bound,
             std::vector<llama_token_data>& candidates);
 
   const lh_model* model_;
@@ -121,8 +129,8 @@ class Sampler {
   Penalties penalties_;
   std::unique_ptr<Dry> dry_;
   std::shared_ptr<const Choices> choices_;
-  std::shared_ptr<const Grammar> whole_grammar_;  // none: all texts are as asked for
-  std::unique_ptr<GrammarMatcher> grammar_;
+  std::shared_ptr<const Constraint> start_;  // none: all texts are as asked for
+  std::unique_ptr<Constraint> constraint_;
   SamplerPtr chain_;  // empty when greedy
 };
 

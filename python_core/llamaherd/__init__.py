@@ -9,6 +9,7 @@ print(out.texts, out.stats)
 
 from importlib.metadata import version as _version
 
+from llamaherd import structured
 from llamaherd.api.generate import generate, generate_parallel, start_parallel
 from llamaherd.core.errors import (
     AbiMismatchError,
@@ -90,6 +91,7 @@ __all__ = [
     "model_optimize",
     "start_optimize",
     "start_parallel",
+    "structured",
     "tokenize",
     "vote",
 ]

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     Messages = Sequence[Mapping[str, object]]
 
 _MAX_SAMPLES = 10_000  # of a prompt
+DEFAULT_RETRIES = 2
+MAX_RETRIES = 100
 
 
 @shows_settings
@@ -53,6 +55,8 @@ def generate_parallel(
     journal: str | os.PathLike[str] | None = None,
     chat: bool = False,
     system: str | None = None,
+    strict: bool = False,
+    retries: int = DEFAULT_RETRIES,
     **settings: Unpack[SamplingSettings],
 ) -> Results:
     """Answers many prompts at once.
@@ -82,8 +86,16 @@ def generate_parallel(
             `apply_chat_template` takes; the model's chat template makes the prompt of it,
             and nothing in a message is taken for a special token.
         system: With `chat`: text of a system message that comes before each prompt.
+        strict: A schema of which masks cannot enforce all is an error that names the
+            keywords. Without it those are checked when an answer has ended.
+        retries: How often to try for another answer, drawn with another seed, where one
+            ended and does not follow its schema. If none does, that prompt fails, with
+            the last text that could not be made good in `partial`.
         **settings: How tokens are drawn and where answers end, such as max_tokens,
-            temperature, stop and choices: any field of `SamplingParams`. Prompt i draws
+            temperature, stop and choices: any field of `SamplingParams`. A schema, regex,
+            grammar or choices may be a list with one for each prompt, None for none. A
+            schema may also be a file, a pydantic model, a dataclass or a TypedDict; the
+            results have what answers say in `parsed`, see `structured`. Prompt i draws
             with a seed made of `seed` and i, and its sample j > 0 with one made of that
             and j, whatever n is, what runs beside it and in whatever order; None or
             negative: a fresh one, reported in the statistics.
@@ -122,6 +134,8 @@ def generate_parallel(
             journal=journal,
             chat=chat,
             system=system,
+            strict=strict,
+            retries=retries,
         )
 
     return _run(prepare, progress, prompts, n)
@@ -139,6 +153,8 @@ def start_parallel(
     journal: str | os.PathLike[str] | None = None,
     chat: bool = False,
     system: str | None = None,
+    strict: bool = False,
+    retries: int = DEFAULT_RETRIES,
     **settings: Unpack[SamplingSettings],
 ) -> Job:
     """Starts what `generate_parallel` does and returns at once; same arguments.
@@ -159,6 +175,8 @@ def start_parallel(
                 journal=journal,
                 chat=chat,
                 system=system,
+                strict=strict,
+                retries=retries,
             )
         job = Job(*prepared)
         try:
@@ -181,6 +199,8 @@ def _prepare(
     journal: str | os.PathLike[str] | None,
     chat: bool,
     system: str | None,
+    strict: bool,
+    retries: int,
 ) -> Prepared:
     """The arguments of the `Job` that `start_parallel` starts."""
     context = as_context(ctx)
@@ -194,6 +214,8 @@ def _prepare(
         on_error=on_error,
         chat=chat,
         system=system,
+        strict=strict,
+        retries=retries,
     )
     return context, call if journal is None else recorded(call, context, journal), ctx
 
@@ -205,6 +227,8 @@ class Settings(SamplingSettings, total=False):
     parse_special: ParseSpecial
     chat: bool
     system: str | None
+    strict: bool
+    retries: int
 
 
 @overload
@@ -233,6 +257,8 @@ def generate(  # noqa: D417 - the others are explained once
     parse_special: ParseSpecial = "auto",
     chat: bool = False,
     system: str | None = None,
+    strict: bool = False,
+    retries: int = DEFAULT_RETRIES,
     **settings: Unpack[SamplingSettings],
 ) -> Result | Iterator[str]:
     """Answers one prompt. The arguments are those of `generate_parallel`.
@@ -257,6 +283,7 @@ def generate(  # noqa: D417 - the others are explained once
             parse_special=parse_special,
             chat=chat,
             system=system,
+            strict=strict,
         )
         return _pieces(context, requests[0], ctx)
     call = _make_call(
@@ -268,6 +295,8 @@ def generate(  # noqa: D417 - the others are explained once
         on_error="stop",
         chat=chat,
         system=system,
+        strict=strict,
+        retries=retries,
     )
     return _run(lambda: (context, call, ctx), False, [prompt])[0]
 
@@ -350,6 +379,8 @@ def _make_call(
     on_error: OnError,
     chat: bool,
     system: str | None,
+    strict: bool,
+    retries: int,
 ) -> Call:
     if context.closed:
         raise ContextClosedError("ctx is closed")
@@ -362,10 +393,12 @@ def _make_call(
         chat=chat,
         system=system,
         n=n,
+        strict=strict,
     )
     return Call(
         requests,
         seed=base,
         on_error=checks.choice("on_error", on_error, ON_ERROR),
         n=n,
+        retries=checks.integer("retries", retries, 0, MAX_RETRIES),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.sampling import SamplingParams
 
@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from array import array
 
 _GREEDY = SamplingParams()
+
+
+class Shape(Protocol):
+    """A schema at work, see `structured.shape`."""
+
+    @property
+    def enforced(self) -> str:
+        """What of it the engine enforces."""
+        ...
+
+    def read(self, answer: str) -> object:
+        """What an answer says; ValueError: it does not follow the schema."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +39,7 @@ class Request:
         seed: uint32, where the prompt's own generator starts.
         text: The prompt as it was given; None if it was given as tokens.
         problem: Why it fails without being run; "" if nothing is known to be wrong.
+        shape: Of `sampling.schema`; None: there is none.
         priority: Requests with a higher one go first, and take the slots of others.
         is_whole: Of a prefix: it is somebody's whole prompt, and its logits are kept.
     """
@@ -37,6 +51,7 @@ class Request:
     seed: int = 0
     text: str | None = None
     problem: str = ""
+    shape: Shape | None = field(default=None, compare=False)
     priority: int = 0
     is_whole: bool = False
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from llamaherd.core.table import columns
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from llamaherd.core.stats import RequestStats, Stats
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]
@@ -33,6 +38,8 @@ class Result:
         error: Why it failed; None if it did not.
         n_reused_tokens: Prompt tokens that were not computed for this prompt itself.
         seed: uint32, where its generator started.
+        parsed: What an answer says that follows a schema: what JSON gives, or an instance
+            of the type that was the schema; None without a schema, or if it failed.
         stats: What it took; None: it was not run, but copied or found in the journal.
     """
 
@@ -47,6 +54,7 @@ class Result:
     n_prompt_tokens: int
     n_reused_tokens: int
     seed: int
+    parsed: Any = field(default=None, repr=False)
     stats: RequestStats | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -87,6 +95,38 @@ class Results(Sequence[Result]):
         return [result.text for result in self._results]
 
     @property
+    def parsed(self) -> list[Any]:
+        """What each answer says under a schema; None where there is none."""
+        return [result.parsed for result in self._results]
+
+    def to_pandas(self, *, dotted: bool = False) -> pd.DataFrame:
+        """A row for each prompt, a column for each field of the answers, and "error".
+
+        Fields that hold lists or objects keep them; without a schema there is "text".
+
+        Args:
+            dotted: Fields of objects within objects get columns of their own, such as
+                "author.name".
+
+        Raises:
+            ImportError: There is no pandas.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self._columns(dotted=dotted))
+
+    def to_arrow(self, *, dotted: bool = False) -> pa.Table:
+        """As `to_pandas`, as a table of pyarrow.
+
+        Raises:
+            ImportError: There is no pyarrow.
+            pyarrow.ArrowInvalid: Values of a field are of types that do not go together.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - optional
+
+        return pa.table(self._columns(dotted=dotted))
+
+    @property
     def errors(self) -> list[str | None]:
         """One reason per prompt; None where nothing went wrong."""
         return [result.error for result in self._results]
@@ -100,6 +140,9 @@ class Results(Sequence[Result]):
     def complete(self) -> list[bool]:
         """Whether each answer came to its own end."""
         return [result.complete for result in self._results]
+
+    def _columns(self, *, dotted: bool) -> dict[str, list[object]]:
+        return columns(self.texts, self.parsed, self.errors, dotted=dotted)
 
     def __len__(self) -> int:
         return len(self._results)

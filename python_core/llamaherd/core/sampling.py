@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -12,6 +13,8 @@ from llamaherd.core import checks
 
 DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # of a call
+MAX_TOKENS_OF_SCHEMA = 512  # where no other number is given
+MAX_SCHEMA = 4_000_000  # characters
 
 _T = TypeVar("_T")
 _Check = Callable[[str, Any], object]
@@ -61,6 +64,30 @@ def _checked_choices(name: str, choices: object) -> _Texts:
         if not text:
             raise ValueError(f"{name}[{i}] must not be empty")
     return _Texts(sorted({str(text) for text in texts}))
+
+
+def checked_schema(name: str, schema: object) -> str:
+    """A JSON Schema as compact JSON: equal ones compare equal. The order stays."""
+    if isinstance(schema, (str, bytes, bytearray)):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{name} is no JSON: {error}") from None
+    if not isinstance(schema, (Mapping, bool)):
+        raise TypeError(
+            f"{name} must be a JSON Schema, as a dict or JSON, not {checks.shown(schema)}"
+        )
+    try:
+        text = json.dumps(
+            schema, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{name} cannot be written as JSON: {error}") from None
+    if len(text) > MAX_SCHEMA:
+        raise ValueError(
+            f"{name} has {len(text)} characters as JSON, more than {MAX_SCHEMA}"
+        )
+    return _c_string(name, text)
 
 
 def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
@@ -134,13 +161,20 @@ class SamplingParams:
         mirostat_tau: Surprise to aim at.
         mirostat_eta: Learning rate.
         logit_bias: Token id to a number that is added to its logit; -inf forbids it.
-        grammar: GBNF text with a rule `root` that the answer must follow.
+        schema: JSON Schema that the answer must follow, as a dict or JSON text; the
+            answer is compact JSON, with properties in the schema's order.
+        regex: Regular expression that the whole answer must match, in the notation of
+            Rust's crate regex, without lookarounds.
+        grammar: What the answer must follow: GBNF text with a rule `root`, or a Lark
+            grammar as llguidance has them, which begins with `%llguidance`.
         choices: Texts of which the answer is one, exactly; not beside a grammar. A space
-            that the model puts before it is left out. If a longer one starts with it, it
+            that the model puts before it is left out. Of schema, regex, grammar and
+            choices there can be one. If a longer one starts with it, it
             is the answer where the model goes on in any other way than to the longer one.
         ignore_eos: Never end before `max_tokens`.
         max_tokens: Tokens to generate at most; None: that of the call, or if that is
-            None, too, with choices as many as any of them can take, otherwise 100.
+            None, too, with choices as many as any of them can take, with a schema 512,
+            otherwise 100.
         stop: Texts that end the answer and are not part of it; None: those of the call.
         seed: Base of the prompt's own seed; None: that of the call; negative: fresh.
 
@@ -172,6 +206,8 @@ class SamplingParams:
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]] = _checked(
         (), _checked_bias
     )
+    schema: str | Mapping[str, object] | None = _checked(None, checked_schema)
+    regex: str | None = _checked(None, _c_string)
     grammar: str | None = _checked(None, _c_string)
     choices: Collection[str] | None = _checked(None, _checked_choices)
     ignore_eos: bool = _checked(False, checks.flag, is_plain=True)
@@ -185,15 +221,18 @@ class SamplingParams:
             if value is not None or each.default is not None:
                 checked = each.metadata["check"](each.name, value)
                 object.__setattr__(self, each.name, checked)
-        if self.grammar and self.choices is not None:
+        given = [name for name in CONSTRAINTS if getattr(self, name) not in (None, "")]
+        if len(given) > 1:
             raise ValueError(
-                "grammar and choices cannot be given together: choices make a "
-                "grammar of their own"
+                f"{' and '.join(given)} cannot be given together: an answer follows one "
+                "of them"
             )
 
     @property
     def n_answer(self) -> int:
         """Tokens that an answer can take where no `max_tokens` is given."""
+        if self.schema is not None:
+            return MAX_TOKENS_OF_SCHEMA
         if self.choices is None:
             return DEFAULT_MAX_TOKENS
         # A token has a byte at least, and one may be a space before the choice.
@@ -208,6 +247,8 @@ class SamplingParams:
 _FIELDS = fields(SamplingParams)
 # Those that the shim takes as they are.
 PLAIN_SETTINGS = tuple(each.name for each in _FIELDS if each.metadata["is_plain"])
+# Those that say what an answer has to follow.
+CONSTRAINTS = ("schema", "regex", "grammar", "choices")
 # Those that are worked into a `Request`; None: those of the call.
 OF_REQUEST = ("max_tokens", "stop", "seed")
 
@@ -236,6 +277,8 @@ class SamplingSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
+    schema: str | Mapping[str, object] | None
+    regex: str | None
     grammar: str | None
     choices: Collection[str] | None
     ignore_eos: bool

@@ -76,6 +76,20 @@ class RequestStats:
     n_draft_tokens: int = 0
     n_pauses: int = 0
 
+    def __add__(self, later: RequestStats) -> RequestStats:
+        """What a prompt took that was tried again: of waiting only the first counts."""
+        return RequestStats(
+            queue_s=self.queue_s,
+            first_token_s=self.first_token_s,
+            wall_s=self.wall_s + later.wall_s,
+            prefill_s=self.prefill_s + later.prefill_s,
+            decode_s=self.decode_s + later.decode_s,
+            n_prefill_tokens=self.n_prefill_tokens + later.n_prefill_tokens,
+            n_decode_tokens=self.n_decode_tokens + later.n_decode_tokens,
+            n_draft_tokens=self.n_draft_tokens + later.n_draft_tokens,
+            n_pauses=self.n_pauses + later.n_pauses,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:

@@ -7,6 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 from llamaherd.core.sampling import OF_REQUEST, changed_fields
+from llamaherd.native import llguidance
+from llamaherd.native.engine import uses_llguidance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +32,9 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
         for name in changed_fields(sampling)
         if name not in OF_REQUEST
     }
-    own = {"max_tokens": request.max_tokens, "stop": request.stop}
+    own: dict[str, object] = {"max_tokens": request.max_tokens, "stop": request.stop}
+    if uses_llguidance(sampling):
+        own["engine"] = f"llguidance {llguidance.load()}"
     return json.dumps({**context, **changed, **own}, sort_keys=True, ensure_ascii=False)
 
 

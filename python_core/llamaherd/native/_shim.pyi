@@ -40,6 +40,10 @@ class Lib:
     LH_UNIFORM_ROWS: int
     LH_AMX_ROWS: int
     LH_MAX_PREFIX_DEPTH: int
+    LH_GRAMMAR_GBNF: int
+    LH_GRAMMAR_JSON_SCHEMA: int
+    LH_GRAMMAR_REGEX: int
+    LH_GRAMMAR_LARK: int
 
     def lh_backend_init(self, chain: int) -> None: ...
     def lh_backend_free(self) -> None: ...
@@ -160,6 +164,17 @@ class Lib:
     def lh_engine_get_info(self, engine: CData, out: CData, error: CData) -> int: ...
     def lh_sampling_default_params(self, params: CData) -> None: ...
     def lh_sampling_check(self, model: CData, params: CData, error: CData) -> int: ...
+    def lh_set_llguidance(self, functions: CData, error: CData) -> int: ...
+    def lh_grammar_accepts(
+        self,
+        model: CData,
+        grammar_kind: int,
+        grammar: bytes,
+        text: bytes,
+        n_text: int,
+        accepted: CData,
+        error: CData,
+    ) -> int: ...
     def lh_engine_submit(self, engine: CData, request: CData, error: CData) -> int: ...
     def lh_engine_run(
         self,

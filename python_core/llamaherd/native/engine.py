@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.outcome import Cost, Counts, Finish, Output, Piece, RunOutcome, Status
 from llamaherd.core.sampling import PLAIN_SETTINGS, SamplingParams
+from llamaherd.native import llguidance
 from llamaherd.native.shim import check, ffi, free_early, free_with, lib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.request import Request
+    from llamaherd.core.request import Request, Shape
     from llamaherd.native._shim import CData
 
 _MAX_SETTINGS = 1024  # kept in native form; grammars can be large
+# Tests and measurements only: tokens that must come are computed one a step.
+STEP_FORCED = False
 _MAX_EVENTS = 512  # more than libllama allows sequences
 
 
@@ -127,7 +130,8 @@ class NativeEngine:
         native.watch = is_watched
         native.whole = request.is_whole
         if request.max_tokens > 0:
-            native.sampling, _ = self._sampling(request.sampling)
+            native.sampling, _ = self._sampling(request)
+            native.step_forced = STEP_FORCED
             native.sampling.seed = request.seed
         check(lib.lh_engine_submit(self._engine, native, self._error), self._error)
 
@@ -252,26 +256,30 @@ class NativeEngine:
         check(status, self._error)
         return self._client
 
-    def _sampling(self, params: SamplingParams) -> tuple[CData, list[CData]]:
+    def _sampling(self, request: Request) -> tuple[CData, list[CData]]:
         """An `lh_sampling_params` and what it points to, made once per settings."""
+        params = request.sampling
         if params not in self._settings:
             if len(self._settings) == _MAX_SETTINGS:
                 self._settings.clear()
-            self._settings[params] = _native_sampling(params)
+            self._settings[params] = _native_sampling(params, request.shape)
         return self._settings[params]
 
 
-def check_sampling(model: CData, params: SamplingParams) -> None:
+def check_sampling(
+    model: CData, params: SamplingParams, shape: Shape | None = None
+) -> None:
     """Checks settings as an engine would when a request with them is submitted.
 
     Args:
         model: An `lh_model *`.
         params: The settings.
+        shape: Of their schema.
 
     Raises:
         ValueError: They cannot be used with this model.
     """
-    native, _kept = _native_sampling(params)
+    native, _kept = _native_sampling(params, shape)
     error = ffi.new("lh_error *")
     check(lib.lh_sampling_check(model, native, error), error)
 
@@ -290,7 +298,25 @@ def _native_params(params: EngineParams) -> CData:
     return native
 
 
-def _native_sampling(params: SamplingParams) -> tuple[CData, list[CData]]:
+def uses_llguidance(params: SamplingParams) -> bool:
+    """Whether answers with these settings are followed by llguidance."""
+    is_lark = (params.grammar or "").lstrip().startswith("%llguidance")
+    return params.schema is not None or params.regex is not None or is_lark
+
+
+def _grammar(params: SamplingParams, shape: Shape | None) -> tuple[int, str]:
+    """What an answer has to follow, and what that is written in; "": nothing."""
+    if shape is not None:
+        return lib.LH_GRAMMAR_JSON_SCHEMA, shape.enforced
+    if params.regex is not None:
+        return lib.LH_GRAMMAR_REGEX, params.regex
+    is_lark = uses_llguidance(params)
+    return (lib.LH_GRAMMAR_LARK if is_lark else lib.LH_GRAMMAR_GBNF), params.grammar or ""
+
+
+def _native_sampling(
+    params: SamplingParams, shape: Shape | None
+) -> tuple[CData, list[CData]]:
     native = ffi.new("lh_sampling_params *")
     for name in PLAIN_SETTINGS:
         setattr(native, name, getattr(params, name))
@@ -306,9 +332,12 @@ def _native_sampling(params: SamplingParams) -> tuple[CData, list[CData]]:
     native.n_dry_breakers = len(params.dry_breakers)
     native.dry_breakers = breakers
     kept.append(breakers)
-    if params.grammar is not None:
-        kept.append(ffi.new("char[]", params.grammar.encode()))
-        native.grammar = kept[-1]
+    kind, grammar = _grammar(params, shape)
+    if kind != lib.LH_GRAMMAR_GBNF:
+        llguidance.load()
+    if grammar:
+        kept.append(ffi.new("char[]", grammar.encode()))
+        native.grammar_kind, native.grammar = kind, kept[-1]
     if params.choices is not None:
         choices = [ffi.new("char[]", text.encode()) for text in params.choices]
         native.n_choices = len(choices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +11,7 @@ from llamaherd.core.errors import GenerationError
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Progress, Stats
-from llamaherd.run.answers import CANCELLED, as_result
+from llamaherd.run.answers import CANCELLED, again, as_result, checked
 from llamaherd.run.group import Group
 from llamaherd.run.prefixes import call_tree
 from llamaherd.run.statistics import make_stats
@@ -37,6 +38,7 @@ class Call:
         on_error: After a failure "continue" with all others; "return": let those that
             run finish; "stop": end at once.
         n: Samples a prompt.
+        retries: How often to try for another answer where one does not follow its schema.
 
     Attributes:
         problem: What the caller must be warned of; never anything here, see `Runnable`.
@@ -51,9 +53,14 @@ class Call:
         seed: int,
         on_error: OnError = "continue",
         n: int = 1,
+        retries: int = 0,
     ) -> None:
         self._requests = requests
         self._n = n
+        self._retries = retries
+        self._n_tries: dict[int, int] = {}  # answers that were wrong
+        self._wrong: list[int] = []  # to be tried again
+        self._parsed: dict[int, object] = {}
         self._seed = seed
         self._on_error = on_error
         self._copy_of = find_copies(requests)
@@ -63,6 +70,7 @@ class Call:
         self._on_output: Callable[[int, Output], None] | None = None
         self._loop: Loop | None = None  # while it runs
         self._group: Group | None = None
+        self._groups: list[Group] = []  # that one and those before it
         self._open: list[int] = []  # the group's requests
         self._error: BaseException | None = None
         self._is_over = Event()
@@ -142,13 +150,13 @@ class Call:
                 if i not in self._copy_of and i not in self._outputs
             ]
         )
-        may_go_on = not self._n_failed or self._on_error == "continue"
-        if self._open and may_go_on and not self._is_cancelled:
+        while self._open and self._may_go_on:
             self._run_group(loop)
+            self._open, self._wrong = sorted(self._wrong), []
         results = [self._result(i) for i in range(len(self._requests))]
         stats = make_stats(
             results,
-            self._group,
+            self._groups,
             n_copied=sum(i not in self._recalled for i in self._copy_of.values()),
             n_journal=n_journal,
             seed=self._seed,
@@ -157,16 +165,26 @@ class Call:
         )
         return self._judged(Results(results, stats, self._n), results)
 
+    @property
+    def _may_go_on(self) -> bool:
+        is_stopped = self._n_failed and self._on_error != "continue"
+        return not is_stopped and not self._is_cancelled
+
     def _take_known(self, known: Mapping[int, Output]) -> int:
         """Returns the number of prompts that are answered with that, copies included."""
-        self._recalled = {i for i in known if i not in self._copy_of}
-        for i in self._recalled:
-            self._finish(i, known[i])
+        for i, output in known.items():
+            answer = checked(self._requests[i], output)
+            if i not in self._copy_of and answer.output is output:
+                self._recalled.add(i)
+                self._parsed[i] = answer.value
+                self._finish(i, output)
         return self._n_done
 
     def _run_group(self, loop: Loop) -> None:
-        requests = [self._requests[i] for i in self._open]
+        requests = [self._request(i) for i in self._open]
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
+        self._groups.append(self._group)
+        self._is_over.clear()
         # In this order: a `cancel` in between has set the flag that is looked at last.
         self._loop = loop
         loop.hand_in(self._group)
@@ -200,8 +218,17 @@ class Call:
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
         """One of the group's requests has ended."""
-        self._stats[self._open[i]] = stats
-        self._finish(self._open[i], output)
+        i = self._open[i]
+        before = self._stats.get(i)
+        self._stats[i] = stats if before is None else before + stats
+        answer = checked(self._requests[i], output)
+        if answer.is_wrong and self._n_tries.get(i, 0) < self._retries:
+            self._n_tries[i] = self._n_tries.get(i, 0) + 1
+            self._wrong.append(i)
+            self._outputs[i] = answer.output  # unless there is a better one
+            return
+        self._parsed[i] = answer.value
+        self._finish(i, answer.output)
 
     def on_piece(self, piece: Piece) -> None:
         """Nobody looks at answers before they end."""
@@ -212,6 +239,11 @@ class Call:
         self._is_over.set()
 
     # ---- inside ----
+
+    def _request(self, i: int) -> Request:
+        """What is asked for prompt i now."""
+        n_tries = self._n_tries.get(i, 0)
+        return again(self._requests[i], n_tries) if n_tries else self._requests[i]
 
     def _finish(self, i: int, output: Output) -> None:
         self._outputs[i] = output
@@ -236,15 +268,18 @@ class Call:
 
     def _result(self, i: int) -> Result:
         original = self._copy_of.get(i)
-        output = self._outputs.get(i if original is None else original, CANCELLED)
-        request = self._requests[i]
+        source = i if original is None else original
+        output = self._outputs.get(source, CANCELLED)
+        request = self._request(source)
+        is_copy = original is not None
         return as_result(
             i // self._n,
-            request,
+            replace(request, seed=self._requests[i].seed) if is_copy else request,
             output,
-            self._stats.get(i) if original is None else None,
+            None if is_copy else self._stats.get(i),
             sample=i % self._n,
-            n_reused=None if original is None else len(request.tokens),
+            n_reused=len(request.tokens) if is_copy else None,
+            parsed=self._parsed.get(source),
         )
 
 

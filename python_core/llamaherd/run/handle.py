@@ -14,7 +14,7 @@ from llamaherd.core.outcome import Finish
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.native import shim
-from llamaherd.run.answers import as_result
+from llamaherd.run.answers import as_result, checked
 from llamaherd.run.group import Group
 
 if TYPE_CHECKING:
@@ -191,7 +191,8 @@ class Handle:
 
     def on_output(self, _i: int, output: Output, stats: RequestStats) -> None:
         """The answer is there, or will never be."""
-        result = as_result(0, self._request, output, stats)
+        answer = checked(self._request, output)
+        result = as_result(0, self._request, answer.output, stats, parsed=answer.value)
         if output.finish is Finish.ERROR:
             kind = PromptError if output.is_rejected else GenerationError
             message = f"the prompt failed: {output.message}"

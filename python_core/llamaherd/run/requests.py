@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.request import Request, too_long
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.model.chat import chat_prompts
 from llamaherd.model.tokens import PARSE_SPECIAL, prompt_tokens
 from llamaherd.native import shim
 from llamaherd.native.engine import check_sampling
+from llamaherd.run.constraints import Constraints
 from llamaherd.run.settings import params_of_call, params_of_prompts
 
 if TYPE_CHECKING:
     from llamaherd.core.sampling import SamplingSettings
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
+    from llamaherd.structured.shape import Shape
 
 _PIECE_CHARS = 4096
 # Where pieces are cut there may be some tokens more than in the text as a whole.
@@ -39,6 +41,7 @@ def make_requests(
     system: str | None = None,
     priority: int = 0,
     n: int = 1,
+    strict: bool = False,
 ) -> tuple[list[Request], int]:
     """Checks the arguments of a call and tokenizes its prompts.
 
@@ -53,6 +56,7 @@ def make_requests(
         system: With `chat`: text of a system message that comes before each prompt.
         priority: Of the requests.
         n: Samples a prompt.
+        strict: Whether a schema of which masks cannot enforce all is an error.
 
     Returns:
         A request for each sample of the first prompt, then of the next one, and the base
@@ -63,7 +67,8 @@ def make_requests(
         ValueError: An argument is out of range, or cannot be used with this model.
         ChatTemplateError: The model has no chat template, or it refuses the messages.
     """
-    of_call = params_of_call(settings)
+    constraints = Constraints(settings, strict=checks.flag("strict", strict))
+    of_call = params_of_call(constraints.settings)
     checks.choice("parse_special", parse_special, PARSE_SPECIAL)
     if checks.flag("chat", chat):
         prompts = chat_prompts(model, prompts, system)
@@ -78,9 +83,9 @@ def make_requests(
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
     given = checks.prompt_list(prompts)
-    each = _checked_params(params, len(given))
+    each = constraints.of_prompts(_checked_params(params, len(given)))
     _check_samples(n, each)
-    _check_common(model, each)
+    _check_common(model, each, constraints)
     tokens = [
         _tokens_or_problem(model, f"prompts[{i}]", prompt, parse_special)
         for i, prompt in enumerate(given)
@@ -88,14 +93,17 @@ def make_requests(
     requests = []
     n_answer: dict[object, int] = {}
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
-        if own.choices not in n_answer:
-            n_answer[own.choices] = own.n_answer
+        kind = (own.choices, own.schema is None)
+        if kind not in n_answer:
+            n_answer[kind] = own.n_answer
+        shape, problem = _shape_or_problem(constraints, own)
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
         request = Request(
             tokens=tokens[i][0],
-            problem=tokens[i][1],
-            max_tokens=own.max_tokens or of_call.max_tokens or n_answer[own.choices],
+            problem=tokens[i][1] or problem,
+            max_tokens=own.max_tokens or of_call.max_tokens or n_answer[kind],
             sampling=own,
+            shape=shape,
             stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
             seed=shim.derive_seed(own_base, i),
             text=prompt if isinstance(prompt, str) else None,
@@ -132,6 +140,16 @@ def _tokens_or_problem(
         return prompt_tokens(model, name, prompt, parse_special), ""
     except TokenizeError as error:
         return array("i"), str(error)
+
+
+def _shape_or_problem(
+    constraints: Constraints, params: SamplingParams
+) -> tuple[Shape | None, str]:
+    """A prompt's schema at work, or why there can be none."""
+    try:
+        return constraints.shape(params), ""
+    except ValueError as error:
+        return None, str(error)
 
 
 def _too_long(model: Model, name: str, text: str) -> str:
@@ -173,7 +191,9 @@ def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
     return params
 
 
-def _check_common(model: Model, each: Sequence[SamplingParams]) -> None:
+def _check_common(
+    model: Model, each: Sequence[SamplingParams], constraints: Constraints
+) -> None:
     """Checks what no prompt could be answered with, before anything runs.
 
     Raises:
@@ -184,11 +204,13 @@ def _check_common(model: Model, each: Sequence[SamplingParams]) -> None:
     different = {id(own): own for own in each}.values()
     common = {
         name: getattr(each[0], name)
-        for name in ("grammar", "choices", "logit_bias")
+        for name in (*CONSTRAINTS, "logit_bias")
         if all(getattr(own, name) == getattr(each[0], name) for own in different)
     }
+    params = SamplingParams(**common)
+    shape = constraints.shape(params)
     with model.using() as handle:
-        check_sampling(handle, SamplingParams(**common))
+        check_sampling(handle, params, shape)
 
 
 def _base_seed(seed: int | None) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def make_stats(
     results: Sequence[Result],
-    group: Group | None,
+    groups: Sequence[Group],
     *,
     n_copied: int,
     n_journal: int,
@@ -27,7 +27,7 @@ def make_stats(
 
     Args:
         results: Of all prompts and samples, see `Results`.
-        group: What was run, after its end; None: nothing had to be.
+        groups: What was run, after its end: all prompts, then what was tried again.
         n_copied: See `Stats`.
         n_journal: See `Stats`.
         seed: See `Stats`.
@@ -39,10 +39,10 @@ def make_stats(
     n_decode = sum(stats.n_decode_tokens for _, stats in run)
     prefill_s = sum(stats.prefill_s for _, stats in run)
     decode_s = sum(stats.decode_s for _, stats in run)
-    plan = None if group is None else group.plan
+    plan = groups[0].plan if groups else None
     n_slots = 0 if plan is None else plan.n_seq_max
-    n_batches = 0 if group is None else group.counts.n_batches
-    n_clients = 0 if group is None else group.counts.n_clients
+    n_batches = sum(group.counts.n_batches for group in groups)
+    n_clients = sum(group.counts.n_clients for group in groups)
     return Stats(
         n_prompts=len(results) // n,
         n_samples=len(results),
@@ -57,9 +57,9 @@ def make_stats(
         n_batches=n_batches,
         n_slots=n_slots,
         mean_batch_occupancy=_rate(n_clients, n_batches * n_slots),
-        kv_cells_max=0 if group is None else group.counts.n_cells_max,
+        kv_cells_max=max((group.counts.n_cells_max for group in groups), default=0),
         n_ctx=0 if plan is None else plan.n_ctx,
-        n_fallbacks=0 if group is None else group.n_fallbacks,
+        n_fallbacks=sum(group.n_fallbacks for group in groups),
         n_pauses=sum(stats.n_pauses for _, stats in run),
         seed=seed,
         wall_s=wall_s,

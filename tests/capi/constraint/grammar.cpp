@@ -59,8 +59,13 @@ bool ends_whole(lh::GrammarMatcher text, const lh_model& model, int32_t token) {
 
 void follow(const lh_model& model, const char* gbnf, std::mt19937& random) {
   lh::SamplerCache cache;
-  lh::GrammarMatcher ours(cache.grammar(model, gbnf), model);
-  lh::GrammarMatcher any(cache.grammar(model, "root ::= .*"), model);
+  const auto start = [&](const char* text) {
+    lh_sampling_params p{};
+    p.grammar = text;
+    return dynamic_cast<const lh::GrammarMatcher&>(*cache.constraint(model, p));
+  };
+  lh::GrammarMatcher ours = start(gbnf);
+  lh::GrammarMatcher any = start("root ::= .*");
   const lh::SamplerPtr theirs(llama_sampler_init_grammar(model.vocab(), gbnf, "root"));
   for (int n = 0; n < kMaxTokens; ++n) {
     const std::vector<int32_t> tokens = ours.allowed_tokens();

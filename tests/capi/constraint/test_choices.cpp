@@ -7,6 +7,7 @@
 
 #include "choices.hpp"
 #include "engine_fixture.hpp"
+#include "grammar_matcher.hpp"
 #include "guard.hpp"
 #include "sampler.hpp"
 
@@ -228,6 +229,7 @@ TEST_CASE("a choice is told when it is known, without the space before it") {
   request.sampling.n_logit_bias = 1;
   request.sampling.logit_bias_token = tokens;
   request.sampling.logit_bias_value = values;
+  request.native.step_forced = 1;
   toy::submit(f.engine, request);
   for (int step = 0; step < 3; ++step) {
     toy::run(f.engine, 1);

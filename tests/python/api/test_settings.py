@@ -44,8 +44,11 @@ def test_the_shim_has_the_same_settings_and_defaults() -> None:
     others = {"logit_bias_token", "logit_bias_value", "choice_size", "seed"}
     counts = {"n_logit_bias", "n_dry_breakers", "n_choices"}
     pointers = {"dry_breakers", "grammar", "choices"}
-    assert members == {*PLAIN_SETTINGS, *pointers, *others, *counts}
-    assert {*PLAIN_SETTINGS, *pointers, *OF_REQUEST, "logit_bias"} == set(DEFAULTS)
+    grammars = {"schema", "regex"}  # by their kind
+    assert members == {*PLAIN_SETTINGS, *pointers, *others, *counts, "grammar_kind"}
+    assert {*PLAIN_SETTINGS, *pointers, *grammars, *OF_REQUEST, "logit_bias"} == set(
+        DEFAULTS
+    )
     for name in PLAIN_SETTINGS:
         assert getattr(native, name) == pytest.approx(float(DEFAULTS[name])), name
 

@@ -239,6 +239,8 @@ OTHER = {
     "mirostat_tau": 4.0,
     "mirostat_eta": 0.2,
     "logit_bias": {3: float("-inf")},
+    "schema": {"type": "integer"},
+    "regex": "[a-z]",
     "grammar": 'root ::= "a"',
     "choices": ["a", "b"],
     "ignore_eos": True,

@@ -1,0 +1,358 @@
+#include "llguidance.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "guard.hpp"
+
+namespace lh {
+namespace {
+
+// ---- the part of llguidance's C API (parser/llguidance.h) that is used here ---------
+
+struct LlgTokenizer;
+struct LlgMatcher;
+
+struct LlgTokenizerInit {  // LlgTokenizerInitV2; the library reads struct_size bytes
+  size_t struct_size;
+  uint32_t vocab_size;
+  uint32_t tok_eos;
+  const uint32_t* token_lens;
+  const uint8_t* token_bytes;
+  const char* tokenizer_json;
+  bool tokenize_assumes_string;
+  size_t (*tokenize)(const void* user_data, const uint8_t* bytes, size_t n_bytes,
+                     uint32_t* tokens, size_t capacity);
+  bool use_approximate_greedy_tokenize;
+  const void* tokenize_user_data;
+  const char* const* slices;
+  const uint32_t* tok_eos_extra;
+  uint32_t n_tok_eos_extra;
+};
+
+struct LlgConstraintInit {  // has no size of its own: room for what later versions add
+  const LlgTokenizer* tokenizer;
+  uint32_t log_buffer_level;
+  uint32_t log_stderr_level;
+  uint8_t rest[496];
+};
+
+struct Functions {
+  const char* (*get_version)();
+  LlgTokenizer* (*new_tokenizer_v2)(const LlgTokenizerInit*, char*, size_t);
+  void (*free_tokenizer)(LlgTokenizer*);
+  void (*constraint_init_set_defaults)(LlgConstraintInit*, const LlgTokenizer*);
+  LlgMatcher* (*new_matcher)(const LlgConstraintInit*, const char*, const char*);
+  LlgMatcher* (*clone_matcher)(const LlgMatcher*);
+  void (*free_matcher)(LlgMatcher*);
+  const char* (*matcher_get_error)(LlgMatcher*);
+  int32_t (*matcher_compute_mask_into)(LlgMatcher*, uint32_t*, size_t);
+  int32_t (*matcher_consume_tokens)(LlgMatcher*, const uint32_t*, size_t);
+  int32_t (*matcher_compute_ff_tokens)(LlgMatcher*, uint32_t*, size_t);
+  bool (*matcher_is_accepting)(LlgMatcher*);
+  bool (*matcher_is_stopped)(const LlgMatcher*);
+  size_t (*tokenize_bytes)(const LlgTokenizer*, const uint8_t*, size_t, uint32_t*,
+                           size_t);
+};
+
+Functions functions;
+std::atomic<bool> has_functions{false};
+
+template <class Function>
+void take(const char* name, const void* address, Function*& function) {
+  require(address != nullptr, std::string("the address of llg_") + name + " is missing");
+  static_assert(sizeof(function) == sizeof(address));
+  std::memcpy(&function, &address, sizeof(function));
+}
+
+// ---- the vocabulary ------------------------------------------------------------------
+
+constexpr uint32_t kNoToken = UINT32_MAX;
+
+struct TokenizerDeleter {
+  void operator()(LlgTokenizer* tokenizer) const { functions.free_tokenizer(tokenizer); }
+};
+
+// A model's vocabulary as llguidance has it: a second or two for 262,144 tokens.
+struct Tokenizer {
+  explicit Tokenizer(const lh_model& model);
+
+  std::vector<uint32_t> tokenize(std::string_view text) const;
+
+  const lh_model& model;
+  std::unique_ptr<LlgTokenizer, TokenizerDeleter> native;
+};
+
+size_t on_tokenize(const void* user_data, const uint8_t* bytes, size_t n_bytes,
+                   uint32_t* tokens, size_t capacity) noexcept {
+  try {
+    const auto* text = reinterpret_cast<const char*>(bytes);
+    const auto& tokenizer = *static_cast<const Tokenizer*>(user_data);
+    const std::vector<int32_t> cuts = tokenizer.model.tokenize_inside({text, n_bytes});
+    const size_t n = std::min(capacity, cuts.size());
+    std::transform(cuts.begin(), cuts.begin() + static_cast<std::ptrdiff_t>(n), tokens,
+                   [](int32_t token) { return static_cast<uint32_t>(token); });
+    return cuts.size();
+  } catch (...) {
+    return 0;
+  }
+}
+
+Tokenizer::Tokenizer(const lh_model& m) : model(m) {
+  std::vector<uint32_t> sizes(static_cast<size_t>(m.n_vocab()));
+  std::string bytes;
+  for (int32_t token = 0; token < m.n_vocab(); ++token) {
+    // A byte that no text has marks what is not text. What has no text cannot come.
+    const std::string piece = m.is_eog(token) ? "\xFF<end>" : m.piece(token);
+    sizes[static_cast<size_t>(token)] = static_cast<uint32_t>(piece.size());
+    bytes += piece;
+  }
+  std::vector<uint32_t> ends(m.eog_tokens().begin(), m.eog_tokens().end());
+  LlgTokenizerInit init{};
+  init.struct_size = sizeof(init);
+  init.vocab_size = static_cast<uint32_t>(m.n_vocab());
+  init.tok_eos = ends.empty() ? kNoToken : ends[0];
+  init.token_lens = sizes.data();
+  init.token_bytes = reinterpret_cast<const uint8_t*>(bytes.data());
+  init.tokenize_assumes_string = true;
+  init.tokenize = on_tokenize;
+  init.tokenize_user_data = this;
+  if (ends.size() > 1) {
+    init.tok_eos_extra = ends.data() + 1;
+    init.n_tok_eos_extra = static_cast<uint32_t>(ends.size() - 1);
+  }
+  char why[512] = "";
+  native.reset(functions.new_tokenizer_v2(&init, why, sizeof(why)));
+  if (!native) {
+    throw Error(LH_SAMPLER_ERROR,
+                std::string("llguidance cannot use this model's vocabulary: ") + why);
+  }
+}
+
+std::vector<uint32_t> Tokenizer::tokenize(std::string_view text) const {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+  std::vector<uint32_t> tokens(text.size() + 4);
+  const size_t n = functions.tokenize_bytes(native.get(), bytes, text.size(),
+                                            tokens.data(), tokens.size());
+  tokens.resize(std::min(n, tokens.size()));
+  return tokens;
+}
+
+const Tokenizer& tokenizer_of(const lh_model& model) {
+  const auto make = [&] { return std::make_shared<const Tokenizer>(model); };
+  return *static_cast<const Tokenizer*>(model.kept(make));
+}
+
+// ---- a constraint
+// ----------------------------------------------------------------------
+
+class LlgConstraint final : public Constraint {
+ public:
+  LlgConstraint(const Tokenizer& tokenizer, LlgMatcher* matcher)
+      : tokenizer_(&tokenizer), matcher_(matcher) {
+    check();
+  }
+
+  std::unique_ptr<Constraint> copy() const override {
+    return std::make_unique<LlgConstraint>(*tokenizer_,
+                                           functions.clone_matcher(matcher_.get()));
+  }
+
+  void prepare() noexcept override {
+    try {
+      make_mask();
+    } catch (...) {
+      mask_.clear();  // whoever asks is told
+    }
+  }
+
+  bool allows(int32_t token) override {
+    make_mask();
+    const auto i = static_cast<size_t>(token);
+    return ((mask_[i / kBits] >> (i % kBits)) & 1U) != 0;
+  }
+
+  std::vector<int32_t> allowed_tokens() override {
+    make_mask();
+    std::vector<int32_t> tokens;
+    const auto n_vocab = static_cast<size_t>(tokenizer_->model.n_vocab());
+    for (size_t i = 0; i < mask_.size(); ++i) {
+      for (uint32_t bits = mask_[i]; bits != 0; bits &= bits - 1) {
+        size_t bit = 0;
+        while (((bits >> bit) & 1U) == 0) ++bit;
+        const size_t token = i * kBits + bit;
+        if (token < n_vocab) tokens.push_back(static_cast<int32_t>(token));
+      }
+    }
+    return tokens;
+  }
+
+  std::vector<int32_t> forced_tokens() override {
+    if (functions.matcher_is_stopped(matcher_.get())) {
+      check();
+      return {};
+    }
+    uint32_t tokens[kMostForced];
+    const int32_t n =
+        functions.matcher_compute_ff_tokens(matcher_.get(), tokens, kMostForced);
+    if (n < 0) fail();
+    std::vector<int32_t> forced;
+    for (int32_t i = 0; i < n; ++i) {
+      const auto token = static_cast<int32_t>(tokens[i]);
+      if (tokenizer_->model.is_eog(token)) break;
+      forced.push_back(token);
+    }
+    return forced;
+  }
+
+  void accept(int32_t token) override {
+    if (tokenizer_->model.is_eog(token)) return;
+    const auto number = static_cast<uint32_t>(token);
+    mask_.clear();
+    if (functions.matcher_consume_tokens(matcher_.get(), &number, 1) != 0) fail();
+  }
+
+  bool is_complete() override { return functions.matcher_is_accepting(matcher_.get()); }
+
+  bool is_at_end() override {
+    return functions.matcher_is_stopped(matcher_.get()) &&
+           functions.matcher_get_error(matcher_.get()) == nullptr;
+  }
+
+  bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override {
+    std::string text;
+    for (const int32_t token : tokens) text += tokenizer_->model.piece(token);
+    return accepts_text(*this, tokenizer_->model, text.substr(0, n_bytes));
+  }
+
+ private:
+  static constexpr size_t kBits = 32;        // tokens in a number of the mask
+  static constexpr size_t kMostForced = 64;  // more come when asked for again
+
+  struct Deleter {
+    void operator()(LlgMatcher* matcher) const { functions.free_matcher(matcher); }
+  };
+
+  void make_mask() {
+    if (!mask_.empty()) return;
+    const auto n_vocab = static_cast<size_t>(tokenizer_->model.n_vocab());
+    mask_.resize((n_vocab + kBits - 1) / kBits);
+    const int32_t status = functions.matcher_compute_mask_into(
+        matcher_.get(), mask_.data(), mask_.size() * sizeof(uint32_t));
+    if (status == 0) return;
+    mask_.clear();
+    fail();
+  }
+
+  void check() const {
+    if (!matcher_) throw Error(LH_SAMPLER_ERROR, "llguidance gave nothing");
+    if (functions.matcher_get_error(matcher_.get()) != nullptr) fail();
+  }
+
+  [[noreturn]] void fail() const {
+    constexpr size_t kShown = 400;
+    const char* why = functions.matcher_get_error(matcher_.get());
+    throw Error(LH_SAMPLER_ERROR,
+                std::string(why == nullptr ? "no reason given" : why).substr(0, kShown));
+  }
+
+  const Tokenizer* tokenizer_;
+  std::unique_ptr<LlgMatcher, Deleter> matcher_;
+  std::vector<uint32_t> mask_;  // a bit for each token that may come; empty: not made yet
+};
+
+const char* name_of_kind(int32_t kind) {
+  switch (kind) {
+    case LH_GRAMMAR_JSON_SCHEMA:
+      return "json_schema";
+    case LH_GRAMMAR_REGEX:
+      return "regex";
+    case LH_GRAMMAR_LARK:
+      return "lark";
+    default:
+      throw Error(LH_INVALID_ARGUMENT,
+                  "grammar_kind must be an lh_grammar_kind, not " + std::to_string(kind));
+  }
+}
+
+}  // namespace
+
+void set_llguidance(const lh_llguidance& given) {
+  require(given.struct_size == sizeof(lh_llguidance),
+          "struct_size of lh_llguidance must be " +
+              std::to_string(sizeof(lh_llguidance)) + ", not " +
+              std::to_string(given.struct_size));
+  Functions all{};
+  take("get_version", given.get_version, all.get_version);
+  take("new_tokenizer_v2", given.new_tokenizer_v2, all.new_tokenizer_v2);
+  take("free_tokenizer", given.free_tokenizer, all.free_tokenizer);
+  take("constraint_init_set_defaults", given.constraint_init_set_defaults,
+       all.constraint_init_set_defaults);
+  take("new_matcher", given.new_matcher, all.new_matcher);
+  take("clone_matcher", given.clone_matcher, all.clone_matcher);
+  take("free_matcher", given.free_matcher, all.free_matcher);
+  take("matcher_get_error", given.matcher_get_error, all.matcher_get_error);
+  take("matcher_compute_mask_into", given.matcher_compute_mask_into,
+       all.matcher_compute_mask_into);
+  take("matcher_consume_tokens", given.matcher_consume_tokens,
+       all.matcher_consume_tokens);
+  take("matcher_compute_ff_tokens", given.matcher_compute_ff_tokens,
+       all.matcher_compute_ff_tokens);
+  take("matcher_is_accepting", given.matcher_is_accepting, all.matcher_is_accepting);
+  take("matcher_is_stopped", given.matcher_is_stopped, all.matcher_is_stopped);
+  take("tokenize_bytes", given.tokenize_bytes, all.tokenize_bytes);
+  const std::string version = all.get_version();
+  const bool is_known = version.rfind("llguidance@1.", 0) == 0 &&
+                        std::strtol(version.c_str() + 13, nullptr, 10) >= 9;
+  require(is_known, "llamaherd needs llguidance from 1.9 on and below 2, not " + version);
+  // Once: what is made with one library must be freed with it.
+  if (has_functions.load()) return;
+  functions = all;
+  has_functions.store(true);
+}
+
+std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind,
+                                             const char* text) {
+  const char* name = name_of_kind(kind);
+  if (!has_functions.load()) {
+    throw Error(LH_SAMPLER_ERROR, std::string("a constraint of the kind ") + name +
+                                      " needs llguidance: see lh_set_llguidance");
+  }
+  const Tokenizer& tokenizer = tokenizer_of(model);
+  LlgConstraintInit init{};
+  functions.constraint_init_set_defaults(&init, tokenizer.native.get());
+  init.log_buffer_level = 0;
+  init.log_stderr_level = 0;
+  return std::make_unique<LlgConstraint>(tokenizer,
+                                         functions.new_matcher(&init, name, text));
+}
+
+// What must come may be cut into tokens in another way than the text as a whole is: from
+// there on the rest is cut anew.
+bool accepts_text(Constraint& constraint, const lh_model& model, std::string_view text) {
+  const Tokenizer& tokenizer = tokenizer_of(model);
+  std::vector<uint32_t> tokens = tokenizer.tokenize(text);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    auto token = static_cast<int32_t>(tokens[i]);
+    if (!model.contains(token)) return false;
+    if (!constraint.allows(token)) {
+      const std::vector<int32_t> forced = constraint.forced_tokens();
+      if (forced.empty()) return false;
+      token = forced.front();
+      const std::string piece = model.piece(token);
+      if (text.substr(0, piece.size()) != piece) return false;
+      tokens = tokenizer.tokenize(text.substr(piece.size()));
+      tokens.insert(tokens.begin(), static_cast<uint32_t>(token));
+      i = 0;
+    }
+    text.remove_prefix(std::min(text.size(), model.piece(token).size()));
+    constraint.accept(token);
+  }
+  return constraint.is_complete();
+}
+
+}  // namespace lh

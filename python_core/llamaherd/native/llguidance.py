@@ -1,0 +1,110 @@
+"""The library llguidance, handed over to the shim: what follows schemas.
+
+Its extension module has a C API, `llg_*`. Python imports the module, the shim calls those
+functions by their addresses, without Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import AbiMismatchError
+from llamaherd.native.shim import check, ffi, lib
+
+if TYPE_CHECKING:
+    from llamaherd.native._shim import CData
+
+_FUNCTIONS = (  # the members of `lh_llguidance`
+    "get_version",
+    "new_tokenizer_v2",
+    "free_tokenizer",
+    "constraint_init_set_defaults",
+    "new_matcher",
+    "clone_matcher",
+    "free_matcher",
+    "matcher_get_error",
+    "matcher_compute_mask_into",
+    "matcher_consume_tokens",
+    "matcher_compute_ff_tokens",
+    "matcher_is_accepting",
+    "matcher_is_stopped",
+    "tokenize_bytes",
+)
+
+
+@lru_cache(maxsize=1)
+def load() -> str:
+    """Hands llguidance over, once. Returns its version, such as "1.9.1".
+
+    Raises:
+        AbiMismatchError: It is not installed, or of a version with another C API.
+    """
+    cure = "install it: pip install 'llguidance>=1.9,<2'"
+    try:
+        from llguidance import _lib  # noqa: PLC0415 - only for those who need it
+    except ImportError as error:
+        raise AbiMismatchError(
+            f"schema, regex and Lark grammars need llguidance, which cannot be imported "
+            f"({error}); {cure}"
+        ) from error
+    module = ctypes.CDLL(_lib.__file__)
+    functions = ffi.new("lh_llguidance *")
+    functions.struct_size = ffi.sizeof("lh_llguidance")
+    for name in _FUNCTIONS:
+        try:
+            function = getattr(module, f"llg_{name}")
+        except AttributeError:
+            raise AbiMismatchError(
+                f"the installed llguidance has no function llg_{name}; {cure}"
+            ) from None
+        address = ctypes.cast(function, ctypes.c_void_p).value
+        setattr(functions, name, ffi.cast("void *", address))
+    problem = ffi.new("lh_error *")
+    try:
+        check(lib.lh_set_llguidance(functions, problem), problem)
+    except ValueError as reason:
+        raise AbiMismatchError(f"{reason}; {cure}") from None
+    module.llg_get_version.restype = ctypes.c_char_p
+    found = re.search(r"@([\d.]+)", module.llg_get_version().decode())
+    return found[1] if found else ""
+
+
+def accepts(model: CData, schema: str, text: str) -> bool:
+    """Whether a text follows a JSON Schema, see `lh_grammar_accepts`.
+
+    Args:
+        model: An `lh_model *`.
+        schema: What the text has to follow, as far as llguidance takes it.
+        text: What a model may have answered.
+
+    Raises:
+        SamplerError: llguidance does not take the schema.
+    """
+    load()
+    error = ffi.new("lh_error *")
+    accepted = ffi.new("int32_t *")
+    content = text.encode()
+    status = lib.lh_grammar_accepts(
+        model,
+        lib.LH_GRAMMAR_JSON_SCHEMA,
+        schema.encode(),
+        content,
+        len(content),
+        accepted,
+        error,
+    )
+    check(status, error)
+    return bool(accepted[0])
+
+
+def problem_of_schema(text: str) -> str:
+    """What llguidance has against a JSON Schema, whatever the model is; "": nothing."""
+    load()
+    from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
+
+    grammar = f'{{"grammars":[{{"json_schema":{text}}}]}}'
+    is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar)
+    return str(messages[0]) if is_error and messages else ""

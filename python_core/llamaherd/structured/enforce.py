@@ -1,0 +1,210 @@
+"""What of a JSON Schema the masks can enforce, and what is left to a check.
+
+llguidance makes a grammar of a schema, or says what it cannot. Then keywords are left out
+until it can: what is left takes at least what the schema takes.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llamaherd.native import llguidance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Compact JSON: free white space costs tokens, and small models lose themselves in it.
+_COMPACT: dict[str, object] = {"whitespace_flexible": False}
+_LENIENT: dict[str, object] = {**_COMPACT, "lenient": True}
+
+# Keywords that llguidance has no mask for (its docs/json_schema.md).
+_UNKNOWN = frozenset(
+    {
+        "not",
+        "if",
+        "then",
+        "else",
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "$dynamicRef",
+        "$recursiveRef",
+    }
+)
+_FORMATS = frozenset(
+    {
+        "date-time",
+        "time",
+        "date",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "uuid",
+        "uri",
+    }
+)
+# Where schemas stand in a schema.
+_OF_ONE = frozenset(
+    {"items", "additionalItems", "additionalProperties", "not", "if", "then", "else"}
+) | {"contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
+_OF_MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
+_OF_NAMED = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+) | {"dependencies"}
+
+# What llguidance says of schemas that are larger than it takes.
+_TOO_LARGE = ("too big", "too large", "limit", "too many", "too complex")
+
+_MAX_SCHEMAS = 256
+
+
+class SchemaError(ValueError):
+    """A schema that no answer can follow, or that is too large."""
+
+
+class Enforced(NamedTuple):
+    """What the masks enforce.
+
+    Attributes:
+        text: A JSON Schema for llguidance.
+        left: Keywords that are left to the check, as "keyword" or "format: x".
+    """
+
+    text: str
+    left: tuple[str, ...]
+
+
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def enforced(text: str) -> Enforced:
+    """The largest part of a JSON Schema that masks can enforce.
+
+    Args:
+        text: The schema.
+
+    Raises:
+        SchemaError: No answer can follow it, or it is larger than llguidance takes.
+        AbiMismatchError: There is no llguidance.
+    """
+    schema = json.loads(text)
+    if not isinstance(schema, dict):
+        schema = {} if schema is True else {"not": {}}
+    schema.pop("x-guidance", None)
+    problem = _problem(schema, _COMPACT)
+    if not problem:
+        return Enforced(_with(schema, _COMPACT), ())
+    left = set(_take_unknown(schema))
+    options = _COMPACT
+    for loosen in (_keep, _coerce, *_LOOSER):
+        if loosen is _coerce:
+            options = _LENIENT
+            if "oneOf" not in problem:
+                continue
+        left |= {word for each in _subschemas(schema) for word in loosen(each)}
+        problem = _problem(schema, options)
+        if not problem:
+            return Enforced(_with(schema, options), tuple(sorted(left)))
+    left |= schema.keys() & (_OF_ONE | _OF_MANY | _OF_NAMED | {"$ref"})
+    schema = {"type": schema["type"]} if _has_plain_type(schema) else {}
+    return Enforced(_with(schema, _LENIENT), tuple(sorted(left)))
+
+
+def _with(schema: dict[str, Any], options: dict[str, object]) -> str:
+    whole = {**schema, "x-guidance": options}
+    return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+
+
+def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
+    """What llguidance has against a schema; "": nothing."""
+    problem = llguidance.problem_of_schema(_with(schema, options))
+    lower = problem.lower()
+    # Of a part of the schema that may never be come to it says where that is.
+    if "unsatisfiable" in lower and "while processing" not in lower:
+        raise SchemaError(f"no answer can follow the schema: {problem}")
+    if "intersection" not in lower and any(words in lower for words in _TOO_LARGE):
+        raise SchemaError(f"the schema is too large: {problem}")
+    return problem
+
+
+def _has_plain_type(schema: dict[str, Any]) -> bool:
+    types = schema.get("type")
+    each = types if isinstance(types, list) else [types]
+    known = {"null", "boolean", "integer", "number", "string", "array", "object"}
+    return all(isinstance(one, str) and one in known for one in each)
+
+
+def _subschemas(schema: object) -> list[dict[str, Any]]:
+    """The schema itself and all within it, outermost first."""
+    found: list[dict[str, Any]] = []
+    waiting = [schema]
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, dict):
+            continue
+        found.append(each)
+        for key, value in each.items():
+            if key in _OF_NAMED and isinstance(value, dict):
+                waiting += value.values()
+            elif key in _OF_MANY and isinstance(value, list):
+                waiting += value
+            elif key in _OF_ONE:
+                waiting.append(value)
+    return found
+
+
+def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
+    """Takes out the keywords that there is no mask for."""
+    for each in _subschemas(schema):
+        for key in each.keys() & _UNKNOWN:
+            value = each.pop(key)
+            if key != "uniqueItems" or value is not False:
+                yield key
+        name = each.get("format")
+        if isinstance(name, str) and name not in _FORMATS:
+            del each["format"]
+            yield f"format: {name}"
+
+
+# ---- ways to ask for less, tried in turn; each tells what it left out ------------------
+
+
+def _keep(_schema: dict[str, Any]) -> list[str]:
+    return []
+
+
+def _coerce(schema: dict[str, Any]) -> list[str]:
+    """One of several that may overlap is taken for any of them: by the options."""
+    return ["oneOf"] if "oneOf" in schema else []
+
+
+def _drop(*keys: str) -> Callable[[dict[str, Any]], list[str]]:
+    def drop(schema: dict[str, Any]) -> list[str]:
+        return [key for key in keys if schema.pop(key, None) is not None]
+
+    return drop
+
+
+def _drop_patterns(schema: dict[str, Any]) -> list[str]:
+    found = _drop("pattern", "patternProperties")(schema)
+    if "patternProperties" in found:
+        # What the patterns would have let through is not known any more.
+        schema["additionalProperties"] = True
+    return found
+
+
+_LOOSER = (
+    _drop("minProperties", "maxProperties"),
+    _drop_patterns,
+    _drop("minLength", "maxLength"),
+    _drop("allOf"),
+)

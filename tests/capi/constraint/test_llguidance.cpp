@@ -1,0 +1,271 @@
+// Constraints behind llguidance's functions, for which a stand-in is handed over: one
+// that asks for a fixed text, and fails when it is told to.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine_fixture.hpp"
+#include "guard.hpp"
+#include "llguidance.hpp"
+
+using toy::Request;
+
+namespace {
+
+// What fails, and after how many calls.
+struct Failure {
+  std::string function;
+  int n_before = 0;
+} failure;
+int n_matchers = 0;
+
+bool fails(const char* function) {
+  return failure.function == function && failure.n_before-- <= 0;
+}
+
+// Follows a text in which '?' is any small letter. What comes before it is forced.
+struct Matcher {
+  std::string text;
+  size_t at = 0;
+  std::string error;
+};
+
+const char* get_version() { return "llguidance@1.9.1 stand-in"; }
+
+void* new_tokenizer(const void*, char* why, size_t size) {
+  static int tokenizer;
+  if (!fails("new_tokenizer")) return &tokenizer;
+  std::strncpy(why, "no such vocabulary", size - 1);
+  return nullptr;
+}
+
+void free_tokenizer(void*) {}
+void set_defaults(void*, const void*) {}
+
+Matcher* new_matcher(const void*, const char* kind, const char* text) {
+  ++n_matchers;
+  auto* matcher = new Matcher{text, 0, ""};  // NOLINT: a C library has no owners
+  if (fails("new_matcher")) matcher->error = "the schema explodes";
+  if (std::string(kind) == "lark") matcher->error = "no such grammar";
+  return matcher;
+}
+
+Matcher* clone_matcher(const Matcher* matcher) {
+  if (fails("clone_matcher")) return nullptr;
+  ++n_matchers;
+  return new Matcher(*matcher);  // NOLINT
+}
+
+void free_matcher(Matcher* matcher) {
+  if (matcher == nullptr) return;
+  --n_matchers;
+  delete matcher;  // NOLINT
+}
+
+const char* get_error(Matcher* matcher) {
+  return matcher->error.empty() ? nullptr : matcher->error.c_str();
+}
+
+int32_t give(Matcher* matcher, const char* function, int32_t result) {
+  if (fails(function)) matcher->error = std::string("an injected failure of ") + function;
+  return matcher->error.empty() ? result : -1;
+}
+
+int32_t compute_mask(Matcher* matcher, uint32_t* mask, size_t n_bytes) {
+  std::memset(mask, 0, n_bytes);
+  const bool is_over = matcher->at == matcher->text.size();
+  for (uint32_t token = 0; token < 256 && !is_over; ++token) {
+    const auto c = static_cast<uint8_t>(matcher->text[matcher->at]);
+    const bool is_allowed = c == '?' ? token >= 'a' && token <= 'z' : c == token;
+    if (is_allowed) mask[token / 32] |= 1U << (token % 32);
+  }
+  return give(matcher, "compute_mask", 0);
+}
+
+int32_t consume(Matcher* matcher, const uint32_t*, size_t n) {
+  matcher->at += n;
+  return give(matcher, "consume", 0);
+}
+
+int32_t compute_ff(Matcher* matcher, uint32_t* tokens, size_t capacity) {
+  int32_t n = 0;
+  for (size_t i = matcher->at; i < matcher->text.size() && matcher->text[i] != '?'; ++i) {
+    if (static_cast<size_t>(n) < capacity) {
+      tokens[n++] = static_cast<uint8_t>(matcher->text[i]);
+    }
+  }
+  return give(matcher, "compute_ff", n);
+}
+
+bool is_over(const Matcher* matcher) {
+  return !matcher->error.empty() || matcher->at == matcher->text.size();
+}
+
+size_t tokenize(const void*, const uint8_t* bytes, size_t n, uint32_t* tokens, size_t) {
+  std::copy(bytes, bytes + n, tokens);
+  return n;
+}
+
+template <class Function>
+const void* address(Function* function) {
+  const void* address = nullptr;
+  std::memcpy(&address, &function, sizeof(function));
+  return address;
+}
+
+lh_llguidance stand_in() {
+  lh_llguidance all{};
+  all.struct_size = sizeof(all);
+  all.get_version = address(get_version);
+  all.new_tokenizer_v2 = address(new_tokenizer);
+  all.free_tokenizer = address(free_tokenizer);
+  all.constraint_init_set_defaults = address(set_defaults);
+  all.new_matcher = address(new_matcher);
+  all.clone_matcher = address(clone_matcher);
+  all.free_matcher = address(free_matcher);
+  all.matcher_get_error = address(get_error);
+  all.matcher_compute_mask_into = address(compute_mask);
+  all.matcher_consume_tokens = address(consume);
+  all.matcher_compute_ff_tokens = address(compute_ff);
+  all.matcher_is_accepting = address(is_over);
+  all.matcher_is_stopped = address(is_over);
+  all.tokenize_bytes = address(tokenize);
+  return all;
+}
+
+const char* old_version() { return "llguidance@1.8.0"; }
+const char* next_version() { return "llguidance@2.0.0"; }
+
+Request asked(int64_t id, const char* text) {
+  Request request(id, kHello, 60);
+  request.sampling.grammar = text;
+  request.sampling.grammar_kind = LH_GRAMMAR_JSON_SCHEMA;
+  return request;
+}
+
+// Before all that needs it, whichever test runs first.
+const int32_t handed_over = [] {
+  const lh_llguidance functions = stand_in();
+  return lh_set_llguidance(&functions, nullptr);
+}();
+
+}  // namespace
+
+TEST_CASE("llguidance is taken whole and of the version that this is written for") {
+  REQUIRE(handed_over == LH_OK);
+  lh_error error{};
+  lh_llguidance functions = stand_in();
+  functions.struct_size -= 8;
+  CHECK(lh_set_llguidance(&functions, &error) == LH_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("struct_size") == 0);
+  functions = stand_in();
+  functions.clone_matcher = nullptr;
+  CHECK(lh_set_llguidance(&functions, &error) == LH_INVALID_ARGUMENT);
+  CHECK(std::string(error.message) == "the address of llg_clone_matcher is missing");
+  for (const auto version : {old_version, next_version}) {
+    functions = stand_in();
+    functions.get_version = address(version);
+    CHECK(lh_set_llguidance(&functions, &error) == LH_INVALID_ARGUMENT);
+    CHECK(std::string(error.message).find(version()) != std::string::npos);
+  }
+}
+
+TEST_CASE("an answer follows the masks, and what is forced comes by itself") {
+  failure = {};
+  for (const bool stepwise : {false, true}) {
+    Fixture f(512, 4, false);
+    for (int64_t id = 0; id < 3; ++id) {
+      Request request = asked(id, "{\"a\":??,\"b\":?}");
+      request.native.step_forced = stepwise ? 1 : 0;
+      toy::submit(f.engine, request);
+    }
+    toy::run_all(f.engine);
+    const std::string text = f.text(0);
+    CHECK(text.substr(0, 5) == "{\"a\":");
+    CHECK(text.substr(7, 5) == ",\"b\":");
+    CHECK(f.engine.get(0).n_generated == 14);
+    CHECK(f.engine.get(0).complete == 1);
+    CHECK(f.engine.stats().n_batches == (stepwise ? 15 : 5));
+  }
+  CHECK(n_matchers == 0);
+}
+
+TEST_CASE("whatever fails in llguidance fails the prompt concerned, and no other") {
+  for (const char* function : {"new_tokenizer", "new_matcher", "clone_matcher",
+                               "compute_mask", "consume", "compute_ff"}) {
+    for (int n_before = 0; n_before < 12; ++n_before) {
+      CAPTURE(function);
+      CAPTURE(n_before);
+      failure = {};
+      {
+        Fixture f(512, 4, false);
+        toy::submit(f.engine, Request(1, kHello, 5));
+        failure = {function, n_before};
+        bool is_in = true;
+        try {
+          toy::submit(f.engine, asked(0, "{\"a\":??,\"b\":?}"));
+        } catch (const lh::Error& error) {
+          is_in = false;
+          CHECK(error.code() == LH_SAMPLER_ERROR);
+          CHECK(std::string(error.what()).size() > 10);
+        }
+        toy::run_all(f.engine);
+        CHECK(f.engine.get(1).n_generated == 5);
+        if (!is_in) CHECK_THROWS_AS(f.engine.get(0), lh::Error);
+        if (is_in && f.engine.get(0).finish == LH_FINISH_ERROR) {
+          const std::string message = f.engine.get(0).message;
+          CHECK(message.find("an injected failure") == 0);
+        } else if (is_in) {
+          CHECK(f.engine.get(0).complete == 1);
+        }
+        // Who comes next finds nothing spoilt.
+        failure = {};
+        toy::submit(f.engine, asked(2, "ok?"));
+        toy::run_all(f.engine);
+        CHECK(f.engine.get(2).complete == 1);
+        CHECK(f.engine.info().n_seq_used == 0);
+      }
+      CHECK(n_matchers == 0);
+    }
+  }
+}
+
+TEST_CASE("what comes before a stop text is looked at by itself") {
+  failure = {};
+  Fixture f(512, 4, false);
+  Request request = asked(0, "ab!cd");
+  const char* stop[] = {"!"};
+  const int32_t size[] = {1};
+  request.native.stop = stop;
+  request.native.stop_size = size;
+  request.native.n_stop = 1;
+  toy::submit(f.engine, request);
+  toy::run_all(f.engine);
+  CHECK(f.text(0) == "ab");
+  CHECK(f.engine.get(0).complete == 0);
+}
+
+TEST_CASE("texts are accepted token by token") {
+  failure = {};
+  const auto model = toy::model();
+  const auto accepts = [&](const char* grammar, const std::string& text) {
+    int32_t accepted = -1;
+    const int32_t status =
+        lh_grammar_accepts(model.get(), LH_GRAMMAR_JSON_SCHEMA, grammar, text.data(),
+                           static_cast<int32_t>(text.size()), &accepted, nullptr);
+    CHECK(status == LH_OK);
+    return accepted;
+  };
+  CHECK(accepts("a?c", "abc") == 1);
+  CHECK(accepts("a?c", "ab") == 0);
+  CHECK(accepts("a?c", "abd") == 0);
+  CHECK(accepts("a?c", "abcd") == 0);
+  int32_t accepted = 0;
+  CHECK(lh_grammar_accepts(model.get(), LH_GRAMMAR_LARK, "x", "x", 1, &accepted,
+                           nullptr) == LH_SAMPLER_ERROR);
+  CHECK(lh_grammar_accepts(model.get(), LH_GRAMMAR_GBNF, "x", "x", 1, &accepted,
+                           nullptr) == LH_INVALID_ARGUMENT);
+  CHECK(lh_grammar_accepts(model.get(), LH_GRAMMAR_REGEX, nullptr, "x", 1, &accepted,
+                           nullptr) == LH_INVALID_ARGUMENT);
+}

@@ -1,0 +1,131 @@
+"""Tokens that must come: computed together, and the answer is that of one a step."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd.native import engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "sentiment": {"enum": ["positive", "negative", "neutral"]},
+        "intensity": {"type": "integer", "minimum": 0, "maximum": 10},
+        "emotions": {
+            "type": "array",
+            "items": {"enum": ["joy", "anger", "fear", "sadness"]},
+            "maxItems": 3,
+        },
+        "reason": {"type": "string", "maxLength": 60},
+        "is_sarcastic": {"type": "boolean"},
+    },
+    "required": ["sentiment", "intensity", "emotions", "reason", "is_sarcastic"],
+    "additionalProperties": False,
+}
+GBNF = r"""
+root ::= "The verdict of the committee is: " verdict ", on the grounds of its " part "."
+verdict ::= "accepted" | "rejected without discussion" | "rejected after discussion"
+part ::= "introduction" | "conclusion"
+"""
+PROMPTS = [
+    "The food was cold and the waiter rude. ",
+    "What a match! Three goals in ten minutes. ",
+    "The bus leaves at nine. ",
+    "I will never buy from them again. ",
+]
+KINDS = [
+    {"schema": SCHEMA},
+    {"schema": SCHEMA, "temperature": 0.9, "penalty_repeat": 1.1, "repeat_last_n": 64},
+    {"grammar": GBNF, "max_tokens": 60},
+    {"choices": ["the answer is: yes, it is", "the answer is: no, it is not"]},
+    {
+        "regex": r"On (Monday|Tuesday|Wednesday) at [0-9]{2}:[0-9]{2}, as agreed",
+        "max_tokens": 40,
+    },
+    {"schema": SCHEMA, "stop": '"reason":"'},
+    {"schema": SCHEMA, "stop": "ensity"},
+    *({"schema": SCHEMA, "max_tokens": n} for n in (1, 2, 9)),
+]
+
+
+def answers(
+    context: lh.Context, settings: dict[str, object], prompts: list[str] = PROMPTS
+) -> tuple[list[object], lh.Stats]:
+    results = lh.generate_parallel(context, prompts, **settings)
+    return [
+        (each.text, each.partial, each.tokens, each.finish_reason, each.error)
+        for each in results
+    ], results.stats
+
+
+@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+def test_the_answers_are_those_of_one_token_a_step(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = request.getfixturevalue(name)
+    with lh.Context(model, n_seq_max=3, deterministic=True) as context:
+        for settings in KINDS if name == "smollm2" else KINDS[:3]:
+            monkeypatch.setattr(engine, "STEP_FORCED", False)
+            together, fast = answers(context, settings)
+            monkeypatch.setattr(engine, "STEP_FORCED", True)
+            stepwise, slow = answers(context, settings)
+            assert together == stepwise, settings
+            assert fast.n_batches <= slow.n_batches, settings
+    assert slow.n_generated_tokens == fast.n_generated_tokens
+
+
+def test_fewer_steps(smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lh.Context(smollm2, n_seq_max=1) as context:
+        for settings in (KINDS[0], KINDS[3]):
+            fast = answers(context, settings, PROMPTS[:1])[1]
+            monkeypatch.setattr(engine, "STEP_FORCED", True)
+            slow = answers(context, settings, PROMPTS[:1])[1]
+            monkeypatch.setattr(engine, "STEP_FORCED", False)
+            assert fast.n_batches <= 0.7 * slow.n_batches
+
+
+def test_an_answer_that_is_known_needs_no_step(smollm2: lh.Model) -> None:
+    with lh.Context(smollm2) as context:
+        out = lh.generate_parallel(
+            context, ["Say it. ", "Or not. "], schema={"const": {"a": [1, 2, 3]}}
+        )
+        assert out.texts == ['{"a":[1,2,3]}'] * 2
+        assert out.finish_reasons == ["stop"] * 2
+        one = lh.generate(context, "Again: ", grammar='root ::= "just this"')
+        assert one.text == "just this"
+
+
+def test_they_survive_a_pause(smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pool that is too small for all, clients are paused and come back."""
+    results = {}
+    for is_stepwise in (False, True):
+        monkeypatch.setattr(engine, "STEP_FORCED", is_stepwise)
+        with lh.Context(smollm2, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:
+            out = lh.generate_parallel(
+                context, PROMPTS * 3, schema=SCHEMA, temperature=0.8, max_tokens=120
+            )
+            assert out.stats.n_pauses > 0
+            assert all(isinstance(each, dict) for each in out.parsed)
+            results[is_stepwise] = out
+
+
+def test_they_are_in_the_journal_and_in_streams(
+    smollm2: lh.Model, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    with lh.Context(smollm2) as context:
+        first = lh.generate_parallel(context, PROMPTS, schema=SCHEMA, journal=path)
+        again = lh.generate_parallel(context, PROMPTS, schema=SCHEMA, journal=path)
+        assert again.stats.n_journal == len(PROMPTS)
+        assert again.texts == first.texts
+        assert again.parsed == first.parsed
+        pieces = list(lh.generate(context, PROMPTS[0], schema=SCHEMA, stream=True))
+        assert json.loads("".join(pieces)).keys() == SCHEMA["properties"].keys()
