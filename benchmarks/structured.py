@@ -1,0 +1,173 @@
+"""Answers to a schema of six fields: are they valid, and what do masks and forcing cost?
+
+python benchmarks/structured.py SENTENCES MODEL... [--output JSON] [--rounds N]
+
+SENTENCES is a CSV file with a column `text`, or a text file with one a line. Measured in
+turns: tokens that must come together (as always), or one a step; 32 answers at once, and
+as many tokens without a schema.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import llamaherd as lh
+from llamaherd.native import engine
+
+N_ANSWERS = 200
+N_AT_ONCE = 32
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "sentiment": {"enum": ["positive", "negative", "neutral"]},
+        "topic": {"enum": ["politics", "sport", "work", "family", "other"]},
+        "intensity": {"type": "integer", "minimum": 0, "maximum": 10},
+        "emotions": {
+            "type": "array",
+            "items": {"enum": ["joy", "anger", "fear", "sadness", "surprise"]},
+            "maxItems": 3,
+        },
+        "reason": {"type": "string", "maxLength": 80},
+        "is_sarcastic": {"type": "boolean"},
+    },
+    "required": [
+        "sentiment",
+        "topic",
+        "intensity",
+        "emotions",
+        "reason",
+        "is_sarcastic",
+    ],
+    "additionalProperties": False,
+}
+
+
+def sentences(path: Path) -> list[str]:
+    """The first texts of a file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        if path.suffix == ".csv":
+            texts = [row["text"] for row in csv.DictReader(file)]
+        else:
+            texts = [line.strip() for line in file if line.strip()]
+    return texts[:N_ANSWERS]
+
+
+def prompts(texts: list[str]) -> list[str]:
+    """One for each sentence, with the words that tell what is wanted."""
+    words = lh.structured.schema_prompt(SCHEMA)
+    return [f"{words}\n\nText: {text}\nJSON: " for text in texts]
+
+
+def run(
+    context: lh.Context, asked: list[str], *, is_stepwise: bool, **settings: Any
+) -> tuple[lh.Results, float]:
+    """The answers, and the seconds that they took."""
+    engine.STEP_FORCED = is_stepwise
+    started_s = time.perf_counter()
+    try:
+        results = lh.generate_parallel(context, asked, **settings)
+    finally:
+        engine.STEP_FORCED = False
+    return results, time.perf_counter() - started_s
+
+
+def answers(context: lh.Context, asked: list[str], n_rounds: int) -> dict[str, Any]:
+    """All answers with tokens that must come together, and one a step, in turns."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    decode: dict[bool, list[float]] = {False: [], True: []}
+    last: dict[bool, lh.Results] = {}
+    for _ in range(n_rounds):
+        for is_stepwise in (False, True):
+            results, wall_s = run(
+                context, asked, is_stepwise=is_stepwise, schema=SCHEMA, max_tokens=200
+            )
+            times[is_stepwise].append(wall_s)
+            decode[is_stepwise].append(results.stats.decode_s)
+            last[is_stepwise] = results
+    together, stepwise = last[False], last[True]
+    return {
+        "n": len(asked),
+        "n_valid": sum(value is not None for value in together.parsed),
+        "errors": [error for error in together.errors if error][:3],
+        "same_text": sum(
+            a.text == b.text for a, b in zip(together, stepwise, strict=True)
+        ),
+        "n_tokens": [
+            together.stats.n_generated_tokens,
+            stepwise.stats.n_generated_tokens,
+        ],
+        "steps": [together.stats.n_batches, stepwise.stats.n_batches],
+        "time_s": [statistics.median(times[False]), statistics.median(times[True])],
+        "decode_s": [statistics.median(decode[False]), statistics.median(decode[True])],
+        "steps_of_one": one_by_one(context, asked[:20]),
+        "plan": str(context.plan),
+    }
+
+
+def one_by_one(context: lh.Context, asked: list[str]) -> list[int]:
+    """Steps of prompts that run alone, with tokens together and one a step."""
+    return [
+        sum(
+            run(context, [each], is_stepwise=is_stepwise, schema=SCHEMA, max_tokens=200)[
+                0
+            ].stats.n_batches
+            for each in asked
+        )
+        for is_stepwise in (False, True)
+    ]
+
+
+def at_once(model: lh.Model, asked: list[str], n_rounds: int) -> dict[str, Any]:
+    """As many answers at once as there are slots, and as many tokens without a schema."""
+    times: dict[str, list[float]] = {"together": [], "stepwise": [], "free": []}
+    with lh.Context(model, n_seq_max=len(asked)) as context:
+        for _ in range(n_rounds):
+            out, wall_s = run(
+                context, asked, is_stepwise=False, schema=SCHEMA, max_tokens=200
+            )
+            times["together"].append(wall_s)
+            out, wall_s = run(
+                context, asked, is_stepwise=True, schema=SCHEMA, max_tokens=200
+            )
+            times["stepwise"].append(wall_s)
+            params = [
+                lh.SamplingParams(max_tokens=each.n_generated_tokens, ignore_eos=True)
+                for each in out
+            ]
+            _, wall_s = run(context, asked, is_stepwise=False, params=params)
+            times["free"].append(wall_s)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> None:
+    """Writes the figures of each model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sentences", type=Path)
+    parser.add_argument("model", nargs="+")
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--layout", default=None)
+    args = parser.parse_args()
+    asked = prompts(sentences(args.sentences))
+    found: dict[str, Any] = {}
+    for path in args.model:
+        with lh.Model(path) as model:
+            options = {} if args.layout is None else {"kv_layout": args.layout}
+            with lh.Context(model, **options) as context:
+                run(context, asked[:8], is_stepwise=False, schema=SCHEMA)  # warm
+                figures = answers(context, asked, args.rounds)
+            figures["at_once"] = at_once(model, asked[:N_AT_ONCE], args.rounds)
+        found[Path(path).name] = figures
+        print(json.dumps({path: figures}, indent=1), flush=True)
+    if args.output:
+        args.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
