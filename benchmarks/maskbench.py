@@ -2,15 +2,16 @@
 
 python benchmarks/maskbench.py SAMPLE MODEL... [--output JSON] [--grammars N]
 
-SAMPLE has a schema a line, `{"name", "schema", "tests": [{"valid", "data"}]}`, as MaskBench
-(guidance-ai/jsonschemabench) has them, perhaps compressed by gzip. `masks` are llguidance's
-alone, `check` is what comes after them. `--grammars` has llama.cpp's own converter and
-sampler do the same for so many schemas, for the times.
+SAMPLE has a schema a line, `{"name", "schema", "tests": [{"valid", "data"}]}`, as
+MaskBench (guidance-ai/jsonschemabench) has them, perhaps compressed by gzip. `masks` are
+llguidance's alone, `check` is what comes after them. `--grammars` has llama.cpp's own
+converter and sampler do the same for so many schemas, for the times.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gzip
 import json
 import random
@@ -159,6 +160,9 @@ def grammar_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
     vocab = llama_cpp.llama_model_get_vocab(vocab_only._model.model)  # noqa: SLF001
     n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)
     data = (llama_cpp.llama_token_data * n_vocab)()
+    fresh = (llama_cpp.llama_token_data * n_vocab)()
+    for i in range(n_vocab):
+        fresh[i] = llama_cpp.llama_token_data(i, 0.0, 0.0)
     times = []
     n_refused = 0
     for _, text, schema in instances(sample):
@@ -173,8 +177,7 @@ def grammar_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
             continue
         tokens = vocab_only.tokenize(text.encode(), add_bos=False)
         for token in tokens[:_MAX_TOKENS]:
-            for i in range(n_vocab):
-                data[i] = llama_cpp.llama_token_data(i, 0.0, 0.0)
+            ctypes.memmove(data, fresh, ctypes.sizeof(fresh))
             candidates = llama_cpp.llama_token_data_array(data, n_vocab, -1, False)
             started_s = time.perf_counter()
             llama_cpp.llama_sampler_apply(sampler, candidates)
@@ -206,7 +209,7 @@ def main() -> None:
             }
         found[Path(path).name]["mask_us"] = mask_times(path, sample)
         if args.grammars:
-            few = random.Random(1).sample(sample, args.grammars)
+            few = random.Random(1).sample(sample, args.grammars)  # noqa: S311
             found[Path(path).name]["mask_us_few"] = mask_times(path, few)
             found[Path(path).name]["grammar_us_few"] = grammar_times(path, few)
         print(json.dumps({path: found[Path(path).name]}, indent=1), flush=True)

@@ -65,7 +65,7 @@ def prompts(texts: list[str]) -> list[str]:
 
 
 def run(
-    context: lh.Context, asked: list[str], *, is_stepwise: bool, **settings: Any
+    context: lh.Context, asked: list[str], *, is_stepwise: bool, **settings: object
 ) -> tuple[lh.Results, float]:
     """The answers, and the seconds that they took."""
     engine.STEP_FORCED = is_stepwise
@@ -105,22 +105,22 @@ def answers(context: lh.Context, asked: list[str], n_rounds: int) -> dict[str, A
         "steps": [together.stats.n_batches, stepwise.stats.n_batches],
         "time_s": [statistics.median(times[False]), statistics.median(times[True])],
         "decode_s": [statistics.median(decode[False]), statistics.median(decode[True])],
-        "steps_of_one": one_by_one(context, asked[:20]),
+        **one_by_one(context, asked[:20]),
         "plan": str(context.plan),
     }
 
 
-def one_by_one(context: lh.Context, asked: list[str]) -> list[int]:
-    """Steps of prompts that run alone, with tokens together and one a step."""
-    return [
-        sum(
-            run(context, [each], is_stepwise=is_stepwise, schema=SCHEMA, max_tokens=200)[
-                0
-            ].stats.n_batches
-            for each in asked
-        )
-        for is_stepwise in (False, True)
-    ]
+def one_by_one(context: lh.Context, asked: list[str]) -> dict[str, Any]:
+    """Prompts that run alone, with tokens together and one a step."""
+    steps, times = [0, 0], [0.0, 0.0]
+    for each in asked:
+        for is_stepwise in (False, True):
+            results, wall_s = run(
+                context, [each], is_stepwise=is_stepwise, schema=SCHEMA, max_tokens=200
+            )
+            steps[is_stepwise] += results.stats.n_batches
+            times[is_stepwise] += wall_s
+    return {"steps_of_one": steps, "time_of_one_s": times}
 
 
 def at_once(model: lh.Model, asked: list[str], n_rounds: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kWorthSharing = 1'000'000;
 
 void read_row(const BatchPart& part, LogitRow& row) {
-  const Sampler* sampler = part.client->sampler.get();
+  Sampler* sampler = part.client->sampler.get();
   if (part.logits != nullptr && sampler != nullptr) sampler->read(part.logits, row);
 }
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.native import llguidance
+from llamaherd.structured.places import OF_MANY, OF_NAMED, OF_ONE, subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,15 +55,6 @@ _FORMATS = frozenset(
         "uri",
     }
 )
-# Where schemas stand in a schema.
-_OF_ONE = frozenset(
-    {"items", "additionalItems", "additionalProperties", "not", "if", "then", "else"}
-) | {"contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
-_OF_MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
-_OF_NAMED = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-) | {"dependencies"}
-
 # What llguidance says of schemas that are larger than it takes.
 _TOO_LARGE = ("too big", "too large", "limit", "too many", "too complex")
 
@@ -110,11 +102,11 @@ def enforced(text: str) -> Enforced:
             options = _LENIENT
             if "oneOf" not in problem:
                 continue
-        left |= {word for each in _subschemas(schema) for word in loosen(each)}
+        left |= {word for each in subschemas(schema) for word in loosen(each)}
         problem = _problem(schema, options)
         if not problem:
             return Enforced(_with(schema, options), tuple(sorted(left)))
-    left |= schema.keys() & (_OF_ONE | _OF_MANY | _OF_NAMED | {"$ref"})
+    left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
     schema = {"type": schema["type"]} if _has_plain_type(schema) else {}
     return Enforced(_with(schema, _LENIENT), tuple(sorted(left)))
 
@@ -143,28 +135,9 @@ def _has_plain_type(schema: dict[str, Any]) -> bool:
     return all(isinstance(one, str) and one in known for one in each)
 
 
-def _subschemas(schema: object) -> list[dict[str, Any]]:
-    """The schema itself and all within it, outermost first."""
-    found: list[dict[str, Any]] = []
-    waiting = [schema]
-    while waiting:
-        each = waiting.pop()
-        if not isinstance(each, dict):
-            continue
-        found.append(each)
-        for key, value in each.items():
-            if key in _OF_NAMED and isinstance(value, dict):
-                waiting += value.values()
-            elif key in _OF_MANY and isinstance(value, list):
-                waiting += value
-            elif key in _OF_ONE:
-                waiting.append(value)
-    return found
-
-
 def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
     """Takes out the keywords that there is no mask for."""
-    for each in _subschemas(schema):
+    for each in subschemas(schema):
         for key in each.keys() & _UNKNOWN:
             value = each.pop(key)
             if key != "uniqueItems" or value is not False:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from llamaherd.native import llguidance
 from llamaherd.structured.enforce import SchemaError, enforced
 from llamaherd.structured.formats import format_checker
+from llamaherd.structured.patterns import check_pattern, is_safe
+from llamaherd.structured.places import subschemas
 from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
@@ -75,8 +77,9 @@ def shape_of(source: object) -> Shape:
         AbiMismatchError: There is no llguidance.
     """
     text, make = schema_text(source)
+    known = enforced(text)  # first: it says at once what is too large
     _validator(text)
-    known = enforced(text)
+    _refuse_slow(text, known.left)
     return Shape(text, known.text, known.left, make)
 
 
@@ -132,7 +135,22 @@ def _validator(text: str) -> Validator:
         raise SchemaError(f"schema is not valid: {_cut(error.message)}") from None
     except RecursionError:
         raise SchemaError("schema is nested too deep") from None
+    kind = validators.extend(kind, {"pattern": check_pattern})
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
+
+
+def _refuse_slow(text: str, left: tuple[str, ...]) -> None:
+    """Refuses patterns that the check needs, but that may take it for ever."""
+    for schema in subschemas(json.loads(text)):
+        patterns = list(schema.get("patternProperties") or ())
+        if "pattern" in left:
+            patterns.append(schema.get("pattern"))
+        for pattern in patterns:
+            if isinstance(pattern, str) and not is_safe(pattern):
+                raise SchemaError(
+                    f"schema: the pattern {_cut(pattern)!r} repeats what repeats: no "
+                    "mask can enforce it there, and to check it may take for ever"
+                )
 
 
 def _violation(text: str, value: object) -> str:

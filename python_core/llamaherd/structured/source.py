@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_origin, is_typeddict
 
 from llamaherd.core import checks
 from llamaherd.core.sampling import checked_schema
+from llamaherd.structured.places import subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,4 +77,15 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
         schema = adapter.json_schema()
     except PydanticUserError as error:
         raise TypeError(f"schema: pydantic makes none of {source!r}: {error}") from None
+    _close(schema)
     return checked_schema("schema", json.dumps(schema)), adapter.validate_json
+
+
+def _close(schema: dict[str, Any]) -> None:
+    """Allows no fields but those of the type: small models would go on making up more."""
+    every = subschemas(schema)
+    if any("allOf" in each for each in every):
+        return  # what one part says is not all
+    for each in every:
+        if "properties" in each:
+            each.setdefault("additionalProperties", False)

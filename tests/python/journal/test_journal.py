@@ -311,6 +311,8 @@ DEFAULTS = {
     "mirostat_tau": 5.0,
     "mirostat_eta": 0.1,
     "logit_bias": (),
+    "schema": None,
+    "regex": None,
     "grammar": None,
     "choices": None,
     "ignore_eos": False,

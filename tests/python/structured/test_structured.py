@@ -1,0 +1,419 @@
+"""Answers that follow a schema, from what a caller gives to what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import llamaherd as lh
+import pydantic
+import pytest
+from llamaherd.core.errors import AbiMismatchError
+from llamaherd.native import llguidance
+from llamaherd.run.answers import again, checked
+from llamaherd.structured.enforce import SchemaError
+from llamaherd.structured.shape import shape_of
+from typing_extensions import TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LABEL = {
+    "type": "object",
+    "properties": {
+        "label": {"enum": ["good", "bad"]},
+        "score": {"type": "integer", "minimum": 0, "maximum": 9},
+    },
+    "required": ["label", "score"],
+    "additionalProperties": False,
+}
+PROMPTS = ["The soup was cold. ", "The soup was hot. ", "There was soup. "]
+# No answer can be right, and no mask can know: what is enforced allows "a" alone.
+HOPELESS = {"enum": ["a"], "not": {"enum": ["a"]}}
+
+
+class Verdict(pydantic.BaseModel):
+    label: Literal["good", "bad"] = pydantic.Field(description="What it was.")
+    tags: list[Literal["a", "b"]] = pydantic.Field(max_length=2)
+
+
+@dataclasses.dataclass
+class Point:
+    x: Annotated[int, pydantic.Field(ge=0, le=99)]
+    y: bool
+
+
+class Pair(TypedDict):
+    first: bool
+    second: Literal["yes", "no"]
+
+
+@pytest.fixture(scope="module")
+def context(smollm2: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        yield context
+
+
+# ---- what masks enforce ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "left"),
+    [
+        (LABEL, []),
+        (True, []),
+        ({"not": {"type": "null"}}, ["not"]),
+        ({"type": "array", "uniqueItems": True}, ["uniqueItems"]),
+        ({"type": "array", "uniqueItems": False, "contains": {}}, ["contains"]),
+        ({"type": "string", "format": "path"}, ["format: path"]),
+        ({"type": "string", "format": "date"}, []),
+        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, []),
+        ({"oneOf": [{"minimum": 1}, {"minimum": 2}], "type": "integer"}, ["oneOf"]),
+        ({"if": {}, "then": False, "else": {}}, ["else", "if", "then"]),
+        ({"type": "object", "propertyNames": {"maxLength": 3}}, ["propertyNames"]),
+        ({"type": "object", "minProperties": 2}, []),
+        ({"type": "string", "pattern": "^(?=a)b"}, ["pattern"]),
+        (
+            {"properties": {"a": {}, "b": {}, "c": {}}, "minProperties": 2},
+            ["minProperties"],
+        ),
+    ],
+)
+def test_what_no_mask_enforces_is_named(schema: object, left: list[str]) -> None:
+    assert lh.structured.unenforced(schema) == left
+
+
+def test_strict_names_what_is_left(context: lh.Context) -> None:
+    schema = {"type": "array", "items": {"type": "boolean"}, "uniqueItems": True}
+    with pytest.raises(ValueError, match="strict: masks cannot enforce uniqueItems"):
+        lh.generate_parallel(context, ["x"], schema=schema, strict=True)
+    lh.generate_parallel(context, ["x"], schema=LABEL, strict=True)
+    with pytest.raises(TypeError, match="strict"):
+        lh.generate_parallel(context, ["x"], schema=LABEL, strict="yes")
+    with pytest.raises(ValueError, match="retries"):
+        lh.generate_parallel(context, ["x"], schema=LABEL, retries=-1)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+def test_texts_are_accepted_token_by_token(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(name)
+    accepts = lh.structured.accepts
+    assert accepts(model, LABEL, '{"label":"good","score":7}')
+    assert not accepts(model, LABEL, '{"label":"good","score":17}')
+    assert not accepts(model, LABEL, '{"label":"good","score":7')
+    assert not accepts(model, LABEL, '{"label": "good","score":7}')
+    texts = {"type": "array", "items": {"type": "string"}}
+    for text in (
+        "",
+        "a\nb",
+        "\U0001f600 \u00e9t\u00e9 \u4e2d",
+        '"\\',
+        "<b>{}</b>",
+        "0" * 99,
+    ):
+        written = json.dumps([text, "end"], ensure_ascii=False, separators=(",", ":"))
+        assert accepts(model, texts, written), text
+    # Where braces meet, a text is cut otherwise than what must come of it.
+    nested = {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"e": LABEL | {"properties": {"label": {"enum": ["aB", "c"]}}}},
+            "required": ["e"],
+            "additionalProperties": False,
+        },
+    }
+    nested["items"]["properties"]["e"]["required"] = ["label"]
+    assert accepts(model, nested, '[{"e":{"label":"aB"}},{"e":{"label":"c"}}]')
+
+
+# ---- from schemas to values -----------------------------------------------------------
+
+
+@pytest.mark.model
+def test_whatever_is_a_schema_makes_values(context: lh.Context, tmp_path: Path) -> None:
+    path = tmp_path / "label.json"
+    path.write_text(json.dumps(LABEL), encoding="utf-8")
+    for schema in (LABEL, json.dumps(LABEL), path, str(path)):
+        out = lh.generate_parallel(context, PROMPTS, schema=schema)
+        assert out.errors == [None] * 3
+        assert out.parsed == [json.loads(text or "") for text in out.texts]
+        assert all(" " not in (text or "") for text in out.texts)
+    for kind in (Verdict, Point, Pair, list[Literal["x", "y"]]):
+        out = lh.generate_parallel(context, PROMPTS, schema=kind, max_tokens=60)
+        values = [value for value in out.parsed if value is not None]
+        assert values
+        adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(kind)
+        assert values == [adapter.validate_python(value) for value in values]
+    assert isinstance(lh.generate(context, "x", schema=Verdict).parsed, Verdict)
+    assert isinstance(lh.generate(context, "x", schema=Point).parsed, Point)
+
+
+@pytest.mark.model
+def test_each_prompt_may_have_its_own(context: lh.Context) -> None:
+    schemas = [LABEL, None, {"type": "boolean"}]
+    out = lh.generate_parallel(context, PROMPTS, schema=schemas, max_tokens=30)
+    assert isinstance(out.parsed[0], dict)
+    assert out.parsed[1] is None
+    assert out.texts[1]
+    assert out.parsed[2] in (True, False)
+    out = lh.generate_parallel(context, PROMPTS, regex=["[0-9]{3}", "[a-c]{2}", None])
+    assert len(out.texts[0] or "") == 3
+    assert set(out.texts[1] or "x") <= set("abc")
+    out = lh.generate_parallel(context, PROMPTS[:2], choices=[["a", "b"], ["c", "d"]])
+    assert (out.texts[0] in "ab", out.texts[1] in "cd") == (True, True)
+    with pytest.raises(ValueError, match=r"regex must have one element per prompt \(3\)"):
+        lh.generate_parallel(context, PROMPTS, regex=["a"])
+    with pytest.raises(ValueError, match="schema and regex cannot be given together"):
+        lh.generate_parallel(context, PROMPTS, schema=LABEL, regex="a")
+
+
+@pytest.mark.model
+def test_a_lark_grammar_is_told_by_its_first_word(context: lh.Context) -> None:
+    lark = '%llguidance {}\nstart: "no " /[a-f]{4}/'
+    text = lh.generate(context, "Say: ", grammar=lark).text
+    assert text is not None
+    assert text.startswith("no ")
+    assert len(text) == 7
+
+
+@pytest.mark.model
+def test_tables(context: lh.Context) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}, "b": LABEL},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    }
+    out = lh.generate_parallel(context, [*PROMPTS, ""], schema=schema)
+    frame = out.to_pandas()
+    assert list(frame.columns) == ["a", "b", "error"]
+    assert frame["b"][0] == out.parsed[0]["b"]
+    assert frame["a"][3] is None
+    assert "empty" in frame["error"][3]
+    dotted = out.to_pandas(dotted=True)
+    assert list(dotted.columns) == ["a", "b.label", "b.score", "error"]
+    table = out.to_arrow(dotted=True)
+    assert table.column_names == list(dotted.columns)
+    assert table.num_rows == 4
+    verdicts = lh.generate_parallel(context, PROMPTS, schema=Verdict)
+    assert list(verdicts.to_pandas().columns) == ["label", "tags", "error"]
+    plain = lh.generate_parallel(context, PROMPTS, max_tokens=2)
+    assert list(plain.to_pandas()["text"]) == plain.texts
+
+
+# ---- answers that are wrong -----------------------------------------------------------
+
+
+@pytest.mark.model
+def test_an_answer_that_was_cut_is_an_error(context: lh.Context) -> None:
+    out = lh.generate_parallel(context, PROMPTS[:1], schema=LABEL, max_tokens=4)
+    assert out[0].error == (
+        "the answer was cut off by max_tokens (4) before it followed the schema to its "
+        "end"
+    )
+    assert out[0].text is None
+    assert out[0].parsed is None
+    assert LABEL["properties"].keys() >= {"label"}
+    assert (out[0].partial or "").startswith('{"label"')
+
+
+@pytest.mark.model
+def test_what_the_check_refuses_is_tried_again_and_then_fails(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal.sqlite"
+    once = lh.generate_parallel(context, ["x"], schema=HOPELESS, retries=0)
+    out = lh.generate_parallel(
+        context, ["x", "y"], schema=[HOPELESS, LABEL], retries=3, journal=journal
+    )
+    assert "does not follow the schema" in (out.errors[0] or "")
+    assert out[0].partial == '"a"'
+    assert not out[0].complete
+    assert once[0].partial == '"a"'
+    assert out[0].seed != once[0].seed
+    assert out.errors[1] is None
+    assert [entry.error is None for entry in lh.journal_read(journal)].count(True) == 1
+    # One that can be right is, sooner or later.
+    schema = {"enum": [1, 2, 3, 4], "not": {"enum": [2, 3, 4]}}
+    tried = lh.generate_parallel(
+        context, ["9 8 7 6 5 4 3 2 "] * 4, schema=schema, retries=50
+    )
+    assert tried.parsed == [1] * 4
+    with pytest.raises(lh.GenerationError, match="does not follow the schema"):
+        lh.generate(context, "x", schema=HOPELESS, retries=1)
+
+
+def test_retries_are_drawn_with_other_seeds() -> None:
+    from array import array  # noqa: PLC0415
+
+    from llamaherd.core.outcome import Finish, Output  # noqa: PLC0415
+    from llamaherd.core.request import Request  # noqa: PLC0415
+
+    request = Request(tokens=array("i", [1]), max_tokens=9, seed=5, shape=shape_of(LABEL))
+    first, second = again(request, 1), again(request, 2)
+    assert len({request.seed, first.seed, second.seed}) == 3
+    assert first.sampling.temperature > 0
+    good = Output(finish=Finish.EOG, text='{"label":"bad","score":1}')
+    assert checked(request, good).value == {"label": "bad", "score": 1}
+    for text in ("{", '{"label":"bad"}', '{"label":"bad","score":1e400}', "[" * 100_000):
+        answer = checked(request, Output(finish=Finish.EOG, text=text))
+        assert answer.is_wrong
+        assert answer.output.finish is Finish.ERROR
+
+
+# ---- hostile schemas ------------------------------------------------------------------
+
+
+def nested(depth: int) -> str:
+    return '{"items":' * depth + "{}" + "}" * depth
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "no_such"}, "not valid"),
+        ("{", "no JSON"),
+        ("/no/such/file.json", "neither JSON nor a file"),
+        (nested(100_000), "no JSON|nested|large"),
+        ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "no answer"),
+        ({"type": "string", "pattern": "(" * 50}, "not valid|follow|pattern"),
+        ({"a": float("nan")}, "JSON"),
+    ],
+)
+def test_what_is_no_schema_is_refused(schema: object, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        lh.structured.unenforced(schema)
+
+
+@pytest.mark.parametrize("schema", [5, None, ["a"], b"x", lambda: 1])
+def test_what_has_the_wrong_type_is_named(schema: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="schema"):
+        lh.structured.unenforced(schema)
+
+
+EXPLODING: list[dict[str, Any]] = [
+    {"type": "string", "pattern": "^" + "(a{1,100}){1,100}" * 20 + "$"},
+    {"type": "string", "pattern": "(.*a.{20}){20}"},
+    {"type": "string", "minLength": 100_000, "pattern": "^([a-z][0-9])+$"},
+    {"enum": [f"value {i} " + "x" * 50 for i in range(50_000)]},
+    {
+        "allOf": [
+            {"anyOf": [{"properties": {f"{i}{j}": {}}} for j in range(6)]}
+            for i in range(12)
+        ]
+    },
+    {
+        "$defs": {
+            f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 8} for i in range(12)
+        }
+        | {"d12": {"type": "null"}},
+        "$ref": "#/$defs/d0",
+    },
+    {"$ref": "#"},
+    {"allOf": [{"$ref": "#"}]},
+    {"type": "array", "minItems": 10**9, "items": {"type": "null"}},
+    {
+        "type": "object",
+        "properties": {f"p{i}": {"type": "string"} for i in range(20_000)},
+    },
+]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("i", range(len(EXPLODING)))
+def test_a_schema_that_explodes_fails_its_prompt_alone(
+    context: lh.Context, i: int
+) -> None:
+    out = lh.generate_parallel(
+        context,
+        PROMPTS,
+        schema=[LABEL, EXPLODING[i], LABEL],
+        max_tokens=30,
+        retries=0,
+    )
+    assert out.errors[0] is None
+    assert out.errors[2] is None
+    assert (out[1].error is None) == (out[1].text is not None)
+
+
+def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    for place in ("http://127.0.0.1:9/x.json", "file:///etc/passwd", "other.json"):
+        shape = shape_of({"properties": {"a": {"$ref": place}}})
+        assert "$ref" in shape.left or "properties" in shape.left
+        with pytest.raises(ValueError, match="nothing is fetched"):
+            shape.read('{"a":1}')
+
+
+def test_a_pattern_that_backtracks_is_left_to_the_masks() -> None:
+    """Python's `re` would take years."""
+    shape = shape_of({"type": "string", "pattern": "^(a+)+$"})
+    assert shape.left == ()
+    assert shape.read(json.dumps("a" * 99 + "!")) == "a" * 99 + "!"
+    with pytest.raises(ValueError, match="does not match"):
+        shape_of({"type": "string", "pattern": "^a+$"}).read('"ab"')
+    for schema in (
+        {"type": "string", "pattern": "^(?=a)(a+)+$"},
+        {"patternProperties": {"^(a|b*)*$": {}}},
+    ):
+        with pytest.raises(ValueError, match="repeats what repeats"):
+            shape_of(schema)
+
+
+# ---- the library ----------------------------------------------------------------------
+
+
+def test_another_llguidance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert llguidance.load().startswith("1.")
+    llguidance.load.cache_clear()
+    monkeypatch.setattr(llguidance, "_FUNCTIONS", ("get_version", "no_such"))
+    with pytest.raises(
+        AbiMismatchError, match=r"no function llg_no_such; install it: pip"
+    ):
+        llguidance.load()
+    monkeypatch.setattr(llguidance, "_FUNCTIONS", ("get_version",))
+    with pytest.raises(AbiMismatchError, match="is missing"):
+        llguidance.load()
+    monkeypatch.undo()
+    llguidance.load()
+
+
+def test_an_error_of_schemas_is_a_value_error() -> None:
+    assert issubclass(SchemaError, ValueError)
+
+
+# ---- words ----------------------------------------------------------------------------
+
+
+def test_the_prompt_tells_each_field() -> None:
+    assert lh.structured.schema_prompt(Verdict) == (
+        "Answer with JSON only, on one line, in this form:\n"
+        '- "label": one of "good", "bad" (What it was.)\n'
+        '- "tags": list of one of "a", "b" (0 to 2)'
+    )
+    words = lh.structured.schema_prompt(
+        {
+            "properties": {
+                "who": {"$ref": "#/$defs/who"},
+                "n": {"type": "number", "minimum": 1},
+                "why": {"type": ["string", "null"]},
+                "v": {"anyOf": [{"const": 1}, {"type": "string", "maxLength": 5}]},
+            },
+            "required": ["who"],
+            "$defs": {"who": {"properties": {"name": {"type": "string"}}}},
+        }
+    )
+    assert '  - "name": text, may be left out' in words
+    assert '- "n": number of at least 1, may be left out' in words
+    assert '- "v": 1 or text (0 to 5 characters), may be left out' in words
+    assert lh.structured.schema_prompt({"enum": [1, "a"]}).endswith('- one of 1, "a"')
