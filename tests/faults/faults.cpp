@@ -207,6 +207,62 @@ WITHIN_SHIM(lh_tokenize_prompt,
              lh_error* error),
             (model, text, n_text, parse_special, tokens, capacity, n_tokens, error))
 
+// ---- llguidance, whose functions the shim is given by their addresses
+// --------------------
+
+namespace {
+
+lh_llguidance given{};
+
+template <class Function>
+Function* function_at(const void* address) {
+  Function* function = nullptr;
+  std::memcpy(&function, &address, sizeof(function));
+  return function;
+}
+
+template <class Function>
+const void* address_of(Function* function) {
+  const void* address = nullptr;
+  std::memcpy(&address, &function, sizeof(function));
+  return address;
+}
+
+int32_t compute_mask(void* matcher, uint32_t* mask, size_t n_bytes) {
+  if (strikes("llg_matcher_compute_mask_into")) return -1;
+  return function_at<decltype(compute_mask)>(given.matcher_compute_mask_into)(
+      matcher, mask, n_bytes);
+}
+
+int32_t consume_tokens(void* matcher, const uint32_t* tokens, size_t n) {
+  if (strikes("llg_matcher_consume_tokens")) return -1;
+  return function_at<decltype(consume_tokens)>(given.matcher_consume_tokens)(matcher,
+                                                                             tokens, n);
+}
+
+int32_t compute_ff_tokens(void* matcher, uint32_t* tokens, size_t capacity) {
+  if (strikes("llg_matcher_compute_ff_tokens")) return -1;
+  return function_at<decltype(compute_ff_tokens)>(given.matcher_compute_ff_tokens)(
+      matcher, tokens, capacity);
+}
+
+void* clone_matcher(const void* matcher) {
+  if (strikes("llg_clone_matcher")) return nullptr;
+  return function_at<decltype(clone_matcher)>(given.clone_matcher)(matcher);
+}
+
+}  // namespace
+
+FAULT_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error) {
+  given = *functions;
+  lh_llguidance ours = given;
+  ours.matcher_compute_mask_into = address_of(compute_mask);
+  ours.matcher_consume_tokens = address_of(consume_tokens);
+  ours.matcher_compute_ff_tokens = address_of(compute_ff_tokens);
+  ours.clone_matcher = address_of(clone_matcher);
+  return SHIM(lh_set_llguidance)(&ours, error);
+}
+
 // ---- allocation -----------------------------------------------------------------------
 
 void* operator new(size_t size) {

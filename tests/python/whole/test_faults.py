@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 FOLDER = Path(__file__).parents[2] / "faults"
@@ -53,6 +54,17 @@ def test_whatever_fails_each_prompt_has_one_result(library: Path, tmp_path: Path
     page = report.PAGE.read_text(encoding="utf-8")
     made = report.replaced(page, "faults", report.table(tallies))
     assert made == page, "docs/reliability.md is out of date: run `make reliability`"
+
+
+def test_a_constraint_that_fails_fails_its_prompt_alone(
+    library: Path, tmp_path: Path, tiny_path: Callable[[str], Path]
+) -> None:
+    out = tmp_path / "constraints.json"
+    program = FOLDER / "constraints.py"
+    faults.run(library, program, tiny_path("llama"), out, timeout_s=300)
+    struck = json.loads(out.read_text(encoding="utf-8"))
+    assert len(struck) == 4
+    assert all(struck.values())
 
 
 def test_nothing_accumulates(library: Path, tmp_path: Path) -> None:
