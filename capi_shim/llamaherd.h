@@ -169,6 +169,7 @@ typedef struct lh_model_info {
   int32_t n_vocab;
   int32_t n_ctx_train;
   int32_t n_embd;
+  int32_t n_embd_out; /* of the vectors that it makes of texts */
   int32_t n_layer;
   int32_t n_swa; /* sliding window in tokens; 0: none */
   int32_t is_recurrent;
@@ -271,6 +272,46 @@ typedef struct lh_comparison_result {
 
 LH_API int32_t lh_comparison_get(const lh_comparison* comparison,
                                  lh_comparison_result* out, lh_error* error);
+
+/* ---- embeddings ------------------------------------------------------------------- */
+
+typedef enum lh_pooling {
+  LH_POOLING_MEAN = 1, /* the mean of all tokens' vectors */
+  LH_POOLING_CLS = 2,  /* that of the first token */
+  LH_POOLING_LAST = 3  /* that of the last one */
+} lh_pooling;
+
+typedef struct lh_embedder_params {
+  int32_t pooling;   /* an lh_pooling */
+  int32_t normalize; /* not 0: vectors of length 1 */
+  int32_t n_batch;   /* tokens that are computed at once; unless the model is causal, of
+                        all texts of a run */
+  int32_t n_ctx;     /* KV cells, if the model keeps any: tokens of all texts of a run */
+  int32_t n_seq_max; /* texts of a run */
+  int32_t n_threads; /* 0: libllama's default */
+} lh_embedder_params;
+
+/* Makes vectors of texts, on a llama_context of its own. The model, which must outlive
+ * it, is an encoder (llama_encode) or a decoder; one that has both is LH_MODEL_ERROR. One
+ * thread at a time. */
+typedef struct lh_embedder lh_embedder;
+
+LH_API int32_t lh_embedder_new(const lh_model* model, const lh_embedder_params* params,
+                               lh_embedder** out, lh_error* error);
+LH_API void lh_embedder_free(lh_embedder* embedder);
+
+/* Makes the vectors of texts, together. tokens: int32[offsets[n_texts]], text i is
+ * tokens[offsets[i]] .. tokens[offsets[i + 1] - 1], with as many tokens as the model was
+ * trained for at most. out: float32[n_texts * n_embd_out], row by row; a row of NaN where
+ * the model computes numbers that are not finite, or none but zeroes that are to have
+ * length
+ * 1. After LH_DECODE_ERROR or LH_ABORTED nothing was written. */
+LH_API int32_t lh_embedder_run(lh_embedder* embedder, const int32_t* tokens,
+                               const int64_t* offsets, int32_t n_texts, float* out,
+                               lh_error* error);
+
+/* As lh_engine_abort, for lh_embedder_run; from any thread. */
+LH_API void lh_embedder_abort(lh_embedder* embedder, int32_t abort);
 
 /* ---- prefix tree ---------------------------------------------------------------- */
 

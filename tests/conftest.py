@@ -42,6 +42,12 @@ def gemma3_path() -> Path:
 
 
 @pytest.fixture(scope="session")
+def minilm_path() -> Path:
+    """all-MiniLM-L6-v2, an encoder for embeddings, 46 MB."""
+    return _model_path("LLAMAHERD_TEST_MINILM", "all-MiniLM-L6-v2.F16.gguf")
+
+
+@pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Writes a tiny model of a kind, see `tiny_models`, once."""
     folder = tmp_path_factory.mktemp("tiny")
@@ -56,6 +62,12 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 @pytest.fixture(scope="session")
 def smollm2(smollm2_path: Path) -> Iterator[lh.Model]:
     with lh.Model(smollm2_path) as model:
+        yield model
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_path: Path) -> Iterator[lh.Model]:
+    with lh.Model(minilm_path) as model:
         yield model
 
 

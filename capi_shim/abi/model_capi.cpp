@@ -123,6 +123,7 @@ int32_t lh_model_get_info(const lh_model* model, lh_model_info* out, lh_error* e
     info.n_vocab = model->n_vocab();
     info.n_ctx_train = llama_model_n_ctx_train(native);
     info.n_embd = llama_model_n_embd(native);
+    info.n_embd_out = llama_model_n_embd_out(native);
     info.n_layer = llama_model_n_layer(native);
     info.n_swa = llama_model_n_swa(native);
     info.is_recurrent = llama_model_is_recurrent(native) ? 1 : 0;

@@ -10,7 +10,9 @@ print(out.texts, out.stats)
 from importlib.metadata import version as _version
 
 from llamaherd import structured
+from llamaherd.api.embed import EmbedJob, embed_parallel, start_embed
 from llamaherd.api.generate import generate, generate_parallel, start_parallel
+from llamaherd.core.embeddings import Embeddings, EmbedProgress, EmbedStats
 from llamaherd.core.errors import (
     AbiMismatchError,
     ChatTemplateError,
@@ -53,6 +55,10 @@ __all__ = [
     "Context",
     "ContextClosedError",
     "ContextError",
+    "EmbedJob",
+    "EmbedProgress",
+    "EmbedStats",
+    "Embeddings",
     "ForkError",
     "GenerationError",
     "Handle",
@@ -84,11 +90,13 @@ __all__ = [
     "Vote",
     "apply_chat_template",
     "detokenize",
+    "embed_parallel",
     "generate",
     "generate_parallel",
     "journal_read",
     "model_metadata",
     "model_optimize",
+    "start_embed",
     "start_optimize",
     "start_parallel",
     "structured",

@@ -16,6 +16,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
+from llamaherd.api.embed import speed
 from llamaherd.api.progress import rates
 from llamaherd.core.sampling import OF_REQUEST
 from llamaherd.model.chat import chat_prompts
@@ -291,18 +292,22 @@ def generate_start(
 
 
 @_boundary
-def job_wait(job: lh.Job | lh.OptimizeJob, timeout_s: float) -> dict[str, Any]:
+def job_wait(
+    job: lh.Job | lh.OptimizeJob | lh.EmbedJob, timeout_s: float
+) -> dict[str, Any]:
     """Waits for the end of a job, at most `timeout_s`. Tells how far it is."""
     done = job.wait(timeout_s)
     progress = job.progress
     state = {"done": done, **dataclasses.asdict(progress)}
     if isinstance(progress, lh.Progress):
         state["rates"] = rates(progress)
+    elif isinstance(progress, lh.EmbedProgress):
+        state["rates"] = speed(progress)
     return state
 
 
 @_boundary
-def job_cancel(job: lh.Job | lh.OptimizeJob) -> None:
+def job_cancel(job: lh.Job | lh.OptimizeJob | lh.EmbedJob) -> None:
     """Tells a job to end; returns at once."""
     job.cancel()
 
@@ -330,6 +335,36 @@ def job_result(job: lh.Job) -> dict[str, Any]:
         "n_generated_tokens": [result.n_generated_tokens for result in every],
         "seeds": [float(result.seed) for result in every],
         "stats": _stats(results.stats),
+    }
+
+
+@_boundary
+def embed_start(
+    model: lh.Model | lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, lh.EmbedJob]:
+    """Starts to make vectors; None is a text that fails.
+
+    Args:
+        model: What to make them with.
+        texts: Texts or token ids.
+        options: Arguments of `embed_parallel`.
+    """
+    given = [NO_TEXT if text is None else text for text in texts]
+    return {"job": lh.start_embed(model, given, **options)}
+
+
+@_boundary
+def embed_result(job: lh.EmbedJob) -> dict[str, Any]:
+    """The vectors as bytes, float32 row by row. Waits for the end of the job."""
+    results = job.results()
+    return {
+        "vectors": bytearray(results.vectors.astype("<f4").tobytes()),
+        "n_embd": results.vectors.shape[1],
+        "errors": [_clean_or_none(error) for error in results.errors],
+        "stats": {
+            **dataclasses.asdict(results.stats),
+            "line": str(results.stats),
+        },
     }
 
 

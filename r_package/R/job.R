@@ -47,28 +47,39 @@ interrupt <- function(message, results, verbosity) {
 
 # Returns Python's columns, and whether Ctrl-C ended the call.
 run_job <- function(context, prompts, options, progress, error_call) {
-  suspendInterrupts({
-    start <- py_call(
+  run_in_slices(
+    py_call(
       "generate_start",
       context,
       prompts$values,
       options,
       error_call = error_call
-    )
+    ),
+    \(job) py_call("job_result", job, error_call = error_call),
+    length(prompts$values) * (options$n %||% 1L),
+    progress,
+    error_call
+  )
+}
+
+# Waits for the job that `start` makes, and returns what `collect` makes of it, and whether
+# Ctrl-C ended it.
+run_in_slices <- function(start, collect, n, progress, error_call) {
+  suspendInterrupts({
     job <- start[["job"]]
     collected <- FALSE
     on.exit(if (!collected) py_call("job_cancel", job))
 
     interrupted <- is_interrupted(wait_for(
       job,
-      length(prompts$values) * (options$n %||% 1L),
+      n,
       progress,
       error_call
     ))
     if (interrupted) {
       py_call("job_cancel", job)
     }
-    columns <- py_call("job_result", job, error_call = error_call)
+    columns <- collect(job)
     collected <- TRUE
     list(columns = columns, interrupted = interrupted)
   })

@@ -7,6 +7,7 @@
 #' * [model_load()] and [context_create()] make ready.
 #' * [generate_parallel()] answers a vector of prompts, [generate()] a single one.
 #' * [vote()] tells what several samples of each prompt say together.
+#' * [embed_parallel()] makes vectors of texts.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
 #' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
@@ -42,7 +43,7 @@
 #' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'
-#' Ctrl-C during [generate_parallel()] or [generate()] is an interrupt of class
+#' Ctrl-C during [generate_parallel()], [generate()] or [embed_parallel()] is an interrupt of class
 #' `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
 #'
 #' @importFrom rlang %||%

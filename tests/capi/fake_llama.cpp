@@ -342,6 +342,7 @@ int32_t llama_model_meta_val_str(const llama_model*, const char* key, char* text
   return std::snprintf(text, size, "%d", n);
 }
 int32_t llama_model_n_embd(const llama_model*) { return 4; }
+int32_t llama_model_n_embd_out(const llama_model*) { return 4; }
 enum llama_vocab_type llama_vocab_type(const llama_vocab*) {
   return LLAMA_VOCAB_TYPE_BPE;
 }

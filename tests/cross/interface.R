@@ -10,6 +10,7 @@ interface <- list(
     as.list(formals(llamaherd::context_create))
   ),
   context = names(formals(llamaherd::context_create)),
+  embed = names(formals(llamaherd::embed_parallel)),
   context_dots = eval(
     body(llamaherd:::context_dots)[[2]][[3]],
     list(

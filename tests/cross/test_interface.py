@@ -121,6 +121,37 @@ def test_the_fake_s_report_has_the_real_columns(fake: ModuleType) -> None:
     assert set(progress) == fields | {"done"}
 
 
+@pytest.mark.model
+def test_the_fake_makes_vectors_in_the_real_module_s_shape(
+    fake: ModuleType, minilm_path: Path, tmp_path: Path
+) -> None:
+    fake_model = tmp_path / "fake.gguf"
+    fake_model.write_bytes(b"GGUF")
+    shapes = []
+    for module, path in ((fake, fake_model), (_r, minilm_path)):
+        options = {"n_gpu_layers": 0, "check_memory": True}
+        model = value(module.model_load(str(path), options))["python"]
+        job = value(module.embed_start(model, ["a", None, "b"], {}))["job"]
+        while True:
+            state = value(module.job_wait(job, 0.1))
+            if state["done"]:
+                break
+        result = value(module.embed_result(job))
+        assert isinstance(result["vectors"], bytearray)
+        assert len(result["vectors"]) == 3 * 4 * result["n_embd"]
+        assert [error is None for error in result["errors"]] == [True, False, True]
+        assert {"n_texts", "line"} <= set(result["stats"])
+        assert {"n_done", "n_total", "rates"} <= set(state)
+        shapes.append(set(result))
+        value(module.close(model))
+    assert shapes[0] == shapes[1]
+
+
+def test_r_has_the_arguments_of_embed_parallel(interface: dict[str, Any]) -> None:
+    parameters = inspect.signature(lh.embed_parallel).parameters
+    assert set(interface["embed"]) - {"verbosity"} == set(parameters)
+
+
 def value(status: dict[str, Any]) -> Any:
     assert status["ok"], status
     assert status["warnings"] == []

@@ -113,20 +113,28 @@ def stop_texts(name: str, value: object) -> tuple[str, ...]:
     return texts
 
 
-def prompt_list(prompts: object) -> list[object]:
+def prompt_list(
+    prompts: object,
+    name: str = "prompts",
+    single: str = " (generate() answers a single one)",
+) -> list[object]:
     """The elements of a list of prompts.
+
+    Args:
+        prompts: Texts or token ids.
+        name: What messages call them.
+        single: What to do with one that is no list, for a message.
 
     Raises:
         TypeError: It is no list of prompts.
     """
     if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
         raise TypeError(
-            f"prompts must be a list of prompts, not {type(prompts).__name__} "
-            "(generate() answers a single one)"
+            f"{name} must be a list of {name}, not {type(prompts).__name__}{single}"
         )
     what = _not_prompts(prompts)
     if what:
-        raise TypeError(f"prompts must be a list of prompts, not {what}")
+        raise TypeError(f"{name} must be a list of {name}, not {what}")
     return list(prompts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llamaherd.core.results import Results
@@ -105,12 +105,14 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended the call.
 
     Attributes:
-        results: The finished ones; the others have the finish reason "cancelled".
+        results: `Results` with the finished ones; the others have the finish reason
+            "cancelled". Of `embed_parallel` `Embeddings`, in which the others have an
+            error that says so.
     """
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it
         super().__init__("interrupted; the exception's `results` has what was finished")
         self.results = results
 
-    def __reduce__(self) -> tuple[type, tuple[Results]]:
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
         return type(self), (self.results,)

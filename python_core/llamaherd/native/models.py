@@ -57,12 +57,14 @@ class ModelInfo:
     """What `lh_model_info` says. Token ids are -1 where the model has no such token.
 
     Attributes:
+        n_embd_out: Numbers of the vectors that it makes of texts.
         n_swa: Sliding window in tokens; 0: none.
     """
 
     n_vocab: int
     n_ctx_train: int
     n_embd: int
+    n_embd_out: int
     n_layer: int
     n_swa: int
     is_recurrent: int

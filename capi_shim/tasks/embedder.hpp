@@ -1,0 +1,50 @@
+// Vectors that stand for texts: a llama_context of its own, many texts a batch.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "batch.hpp"
+#include "context.hpp"
+#include "llama.h"
+#include "llamaherd.h"
+#include "model.hpp"
+
+struct lh_embedder {
+ public:
+  lh_embedder(const lh_model& model, const lh_embedder_params& params);
+
+  void run(const int32_t* tokens, const int64_t* offsets, int32_t n_texts, float* out);
+  void abort(bool on) { abort_flag_ = on; }
+
+ private:
+  // One token of the texts that are run.
+  struct Place {
+    int32_t text;
+    int32_t position;
+  };
+
+  lh::ContextPtr make_context();
+  bool computes_at_once() const { return memory_ == nullptr || !is_causal_; }
+  void check(const int32_t* tokens, const int64_t* offsets, int32_t n_texts) const;
+  int32_t n_tokens(int32_t text) const;
+  bool is_pooled(const Place& place) const;
+  void compute(const std::vector<Place>& places, bool with_rows);
+  void decode();
+  void take_row(int32_t text, const float* row);
+
+  const lh_model& model_;
+  const lh_embedder_params params_;
+  std::atomic<bool> abort_flag_{false};
+  lh::ContextPtr ctx_;
+  llama_memory_t memory_;  // null: the model reads a text as a whole and keeps nothing
+  const bool is_causal_;
+  const int32_t n_embd_;
+  lh::Batch batch_;
+
+  // Of the texts that are run.
+  const int32_t* tokens_ = nullptr;
+  const int64_t* offsets_ = nullptr;
+  std::vector<double> sums_;  // double[n_texts, n_embd], of the rows that are pooled
+};

@@ -1,0 +1,98 @@
+"""Vectors of texts, on top of llamaherd.h."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal
+
+from llamaherd.native.shim import check, ffi, free_with, lib
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.native._shim import CData
+
+Pooling = Literal["mean", "cls", "last"]
+POOLING: dict[Pooling, int] = {
+    "mean": lib.LH_POOLING_MEAN,
+    "cls": lib.LH_POOLING_CLS,
+    "last": lib.LH_POOLING_LAST,
+}
+
+
+class NativeEmbedder:
+    """A llama_context that makes vectors.
+
+    Args:
+        model: An `lh_model *`, kept alive.
+        n_embd: Numbers of a vector, the model's `n_embd_out`.
+        pooling: Which of a text's tokens its vector is made of.
+        normalize: Whether vectors get the length 1.
+        n_batch: Tokens computed at once; unless the model is causal, of all texts of a
+            run.
+        n_ctx: Tokens of all texts of a run.
+        n_seq_max: Texts of a run.
+        n_threads: Threads that compute.
+
+    Raises:
+        ModelLoadError: The model has no vectors for texts.
+        ContextError: libllama cannot make such a context.
+    """
+
+    def __init__(
+        self,
+        model: CData,
+        *,
+        n_embd: int,
+        pooling: Pooling,
+        normalize: bool,
+        n_batch: int,
+        n_ctx: int,
+        n_seq_max: int,
+        n_threads: int,
+    ) -> None:
+        params = ffi.new("lh_embedder_params *")
+        params.pooling = POOLING[pooling]
+        params.normalize = normalize
+        params.n_batch = n_batch
+        params.n_ctx = n_ctx
+        params.n_seq_max = n_seq_max
+        params.n_threads = n_threads
+        out = ffi.new("lh_embedder **")
+        self._error = ffi.new("lh_error *")
+        check(lib.lh_embedder_new(model, params, out, self._error), self._error)
+        self._embedder = out[0]
+        free_with(self, model, ffi.gc(out[0], lib.lh_embedder_free))
+        self._n_embd = n_embd
+
+    def run(self, texts: Sequence[array[int]]) -> array[float]:
+        """Makes the vectors of some texts, together.
+
+        Args:
+            texts: Each an int32[n_tokens].
+
+        Returns:
+            float32[len(texts) * n_embd], row by row; NaN where there is no vector.
+
+        Raises:
+            NativeError: libllama refused a text, or `abort` was called.
+        """
+        tokens = array("i")
+        tokens.frombytes(b"".join(map(memoryview, texts)))
+        offsets = array("q", accumulate(map(len, texts), initial=0))
+        vectors = array("f", bytes(4 * len(texts) * self._n_embd))
+        status = lib.lh_embedder_run(
+            self._embedder,
+            ffi.from_buffer("int32_t[]", tokens),
+            ffi.from_buffer("int64_t[]", offsets),
+            len(texts),
+            ffi.from_buffer("float[]", vectors),
+            self._error,
+        )
+        check(status, self._error)
+        return vectors
+
+    def abort(self) -> None:
+        """Ends a running `run`, and those that follow. From any thread."""
+        lib.lh_embedder_abort(self._embedder, 1)

@@ -1,0 +1,62 @@
+local_model <- function(env = parent.frame()) {
+  local_fake(env)
+  model_load(local_model_file(env))
+}
+
+test_that("vectors are rows, in order, with names", {
+  model <- local_model()
+  vectors <- embed_parallel(model, c(a = "x", b = "three"))
+  expect_identical(dim(vectors), c(2L, 2L))
+  expect_identical(rownames(vectors), c("a", "b"))
+  expect_identical(unname(vectors[, 1]), c(1, 5))
+  expect_identical(attr(vectors, "errors"), c(NA_character_, NA_character_))
+  expect_s3_class(attr(vectors, "stats"), "llamaherd_stats")
+  expect_output(print(attr(vectors, "stats")), "2 texts in no time")
+  expect_null(rownames(embed_parallel(model, "x")))
+  expect_identical(dim(embed_parallel(model, character())), c(0L, 2L))
+  expect_identical(unname(embed_parallel(model, list("x", 1:3))[, 1]), c(1, 3))
+  context <- context_create(model)
+  expect_identical(embed_parallel(context, "x")[1, ], c(1, 0.5))
+})
+
+test_that("arguments reach Python as it takes them", {
+  model <- local_model()
+  embed_parallel(model, "x", pooling = "last", truncate = TRUE, n_threads = 2)
+  seen <- the$module$seen("embed_start")
+  expect_match(seen, "['x']", fixed = TRUE)
+  expect_match(seen, "'pooling': 'last'", fixed = TRUE)
+  expect_match(seen, "'truncate': True", fixed = TRUE)
+  expect_match(seen, "'n_threads': 2", fixed = TRUE)
+  embed_parallel(model, "x")
+  expect_match(the$module$seen("embed_start"), "'pooling': 'auto'", fixed = TRUE)
+  expect_match(the$module$seen("embed_start"), "'n_threads': None", fixed = TRUE)
+})
+
+test_that("what fails is a row of NA, with one warning", {
+  model <- local_model()
+  texts <- c(a = "x", b = NA, c = "fail", d = "y")
+  expect_snapshot(vectors <- embed_parallel(model, texts))
+  expect_identical(is.na(unname(vectors[, 1])), c(FALSE, TRUE, TRUE, FALSE))
+  expect_false(any(is.nan(vectors[2:3, ])))
+  expect_identical(
+    attr(vectors, "errors"),
+    c(NA, "the text is NA", "it {failed}", NA)
+  )
+  expect_no_warning(embed_parallel(model, texts, verbosity = -1))
+  expect_snapshot(invisible(embed_parallel(model, "x", verbosity = 2)))
+})
+
+test_that("bad arguments are named", {
+  model <- local_model()
+  expect_snapshot(error = TRUE, {
+    embed_parallel("model", "x")
+    embed_parallel(model, 1)
+    embed_parallel(model, "x", pooling = "max")
+    embed_parallel(model, "x", normalize = NA)
+    embed_parallel(model, "x", truncate = 1)
+    embed_parallel(model, "x", deterministic = "no")
+    embed_parallel(model, "x", n_threads = 0)
+  })
+  close(model)
+  expect_error(embed_parallel(model, "x"), class = "llamaherd_error_model")
+})

@@ -1,0 +1,37 @@
+"""R makes the vectors that Python makes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import numpy as np
+import pytest
+import rscript
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+TEXTS = ["A cat sleeps.", "", "naïve café 新しい駅", "word " * 600, "Shares fell."]
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+def test_r_makes_the_same_vectors_as_python(
+    minilm: lh.Model, minilm_path: Path, tmp_path: Path, *, truncate: bool
+) -> None:
+    options = {"truncate": truncate, "deterministic": True, "n_threads": 2}
+    expected = lh.embed_parallel(minilm, TEXTS, **options)
+    job = {"model": str(minilm_path), "texts": [*TEXTS, None], "embed": options}
+    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    rscript.run("embed.R", tmp_path / "job.json", tmp_path / "vectors.json")
+    out = json.loads((tmp_path / "vectors.json").read_text(encoding="utf-8"))
+    assert out["errors"] == [*expected.errors, "the text is NA"]
+    for i, row in enumerate(expected.vectors):
+        if expected.errors[i] is None:
+            assert np.array_equal(np.float32(out["vectors"][i]), row)
+        else:
+            assert out["vectors"][i] == [None] * 384
+    assert out["stats"]["n_truncated"] == [int(truncate)]

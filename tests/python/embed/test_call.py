@@ -1,0 +1,121 @@
+"""What is computed together, and what becomes of texts that fail: without a model."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llamaherd.core.errors import NativeError
+from llamaherd.run.embedding import CANCELLED, EmbedCall, Sizes, Text, groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+N_EMBD = 2
+POISON = 13
+NAN = 14
+
+
+class FakeEmbedder:
+    """A text's vector is its length and the sum of its tokens."""
+
+    def __init__(self, on_run: Callable[[int], object] = lambda _: None) -> None:
+        self.runs: list[list[list[int]]] = []
+        self.is_aborted = False
+        self.on_run = on_run
+
+    def run(self, texts: Sequence[array[int]]) -> array[float]:
+        self.on_run(len(self.runs))
+        if self.is_aborted:
+            raise NativeError("aborted", 7)
+        self.runs.append([text.tolist() for text in texts])
+        if any(POISON in text for text in texts):
+            raise NativeError("llama_encode returned -1", 6)
+        out = array("f")
+        for text in texts:
+            out.extend([math.nan] * 2 if NAN in text else [len(text), sum(text)])
+        return out
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def text(*tokens: int) -> Text:
+    return Text(tokens=array("i", tokens))
+
+
+def run(
+    texts: Sequence[Text], embedder: FakeEmbedder, n_ctx: int = 8, n_texts: int = 4
+) -> EmbedCall:
+    call = EmbedCall(texts, "mean")
+    sizes = Sizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)
+    call.run(N_EMBD, lambda: embedder, sizes)
+    return call
+
+
+def rows(call: EmbedCall) -> list[list[float]]:
+    vectors, n = call.vectors()
+    return [vectors[i : i + n].tolist() for i in range(0, len(vectors), n)]
+
+
+def test_vectors_come_in_the_order_of_the_texts() -> None:
+    embedder = FakeEmbedder()
+    call = run([text(5, 5, 5), text(1), text(2, 2), text(1), text(9)], embedder)
+    assert rows(call) == [[3, 15], [1, 1], [2, 4], [1, 1], [1, 9]]
+    assert call.errors == [None] * 5
+    # Equal ones once, short ones first.
+    assert embedder.runs == [[[1], [9], [2, 2], [5, 5, 5]]]
+    assert (call.stats.n_copied, call.stats.n_tokens, call.stats.n_batches) == (1, 7, 1)
+    assert call.progress.n_done == call.progress.n_total == 5
+
+
+def test_a_text_that_libllama_refuses_fails_alone() -> None:
+    call = run([text(1), text(POISON), text(2), text(POISON)], FakeEmbedder())
+    reason = "llama_encode returned -1"
+    assert call.errors == [None, reason, None, reason]
+    assert rows(call)[0] == [1, 1]
+    assert rows(call)[2] == [1, 2]
+    assert math.isnan(rows(call)[1][0])
+    assert (call.stats.n_failed, call.progress.n_failed) == (2, 2)
+
+
+def test_what_is_no_number_fails_alone() -> None:
+    call = run([text(1), text(NAN), text(2)], FakeEmbedder())
+    assert [error is None for error in call.errors] == [True, False, True]
+    assert "not finite" in call.errors[1]
+
+
+def test_what_is_known_to_be_wrong_is_not_computed() -> None:
+    embedder = FakeEmbedder()
+    bad = Text(tokens=array("i"), problem="too long")
+    call = run([bad, bad], embedder)
+    assert call.errors == ["too long"] * 2
+    assert embedder.runs == []
+    assert call.longest == 0
+    assert (call.stats.n_failed, call.stats.n_texts) == (2, 2)
+    assert rows(run([], embedder)) == []
+
+
+def test_a_cancelled_call_keeps_what_it_has() -> None:
+    calls: list[EmbedCall] = []
+    embedder = FakeEmbedder(lambda n: calls[0].cancel() if n == 1 else None)
+    calls.append(EmbedCall([text(1), text(2, 2), text(3, 3, 3)], "mean"))
+    calls[0].run(N_EMBD, lambda: embedder, Sizes(n_batch=3, n_ctx=3, n_texts=2))
+    assert calls[0].errors == [None, None, CANCELLED]
+    before = EmbedCall([text(1)], "mean")
+    before.cancel()
+    before.run(N_EMBD, pytest.fail, Sizes(n_batch=3, n_ctx=3, n_texts=2))
+    assert before.errors == [CANCELLED]
+
+
+@given(st.lists(st.integers(1, 20), max_size=30), st.integers(20, 40), st.integers(1, 7))
+def test_groups_have_room(lengths: list[int], n_ctx: int, n_texts: int) -> None:
+    texts = [array("i", [0] * n) for n in lengths]
+    made = list(groups(texts, Sizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)))
+    assert sorted(len(t) for group in made for t in group) == sorted(lengths)
+    assert all(0 < len(group) <= n_texts for group in made)
+    assert all(sum(map(len, group)) <= n_ctx for group in made)
