@@ -57,10 +57,11 @@ typedef struct lh_error {
  */
 
 enum {
-  LH_CELL_BLOCK = 256,    /* libllama rounds the KV cells of a stream up to multiples */
-  LH_UNIFORM_ROWS = 8,    /* a deterministic engine computes so many sequences together */
-  LH_AMX_ROWS = 32,       /* rows of a batch in a block, see lh_has_amx */
-  LH_MAX_PREFIX_DEPTH = 4 /* of shared prefixes, each within the one before */
+  LH_CELL_BLOCK = 256, /* libllama rounds the KV cells of a stream up to multiples */
+  LH_UNIFORM_ROWS = 8, /* a deterministic engine computes so many sequences together */
+  LH_AMX_ROWS = 32,    /* rows of a batch in a block, see lh_has_amx */
+  LH_MAX_PREFIX_DEPTH = 4, /* of shared prefixes, each within the one before */
+  LH_MAX_LOGPROBS = 1024   /* most likely tokens of a place whose probability is kept */
 };
 
 /* ---- library ------------------------------------------------------------------- */
@@ -495,13 +496,23 @@ LH_API int32_t lh_grammar_accepts(const lh_model* model, int32_t grammar_kind,
 LH_API int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* params,
                                  lh_error* error);
 
+/* Continuations of a prompt whose log-probabilities are asked for, as a tree of tokens:
+ * what begin alike share nodes. A node with children is decoded once, others never. */
+typedef struct lh_score {
+  int32_t n_nodes;
+  const int32_t* token;  /* int32[n_nodes] */
+  const int32_t* parent; /* int32[n_nodes]: less than the node's own number; -1: the
+                            prompt */
+} lh_score;
+
 typedef struct lh_request {
   int64_t id;            /* the caller's name for it; unique among those not released */
   const int32_t* tokens; /* int32[n_tokens]: the whole prompt */
   int32_t n_tokens;
-  int32_t max_tokens; /* tokens to generate at most; 0: a prefix, held once computed */
+  int32_t max_tokens; /* tokens to generate at most; 0: a prefix, held once computed; of a
+                         score those of the longest continuation */
   int64_t fork_from;  /* id of a held prefix that this prompt starts with; -1: none */
-  const lh_sampling_params* sampling; /* NULL for a prefix */
+  const lh_sampling_params* sampling; /* NULL for a prefix or a score */
   const char* const* stop;            /* stop texts, UTF-8, none empty */
   const int32_t* stop_size;           /* int32[n_stop]: their sizes in bytes */
   int32_t n_stop;
@@ -519,6 +530,10 @@ typedef struct lh_request {
   int32_t step_forced; /* not 0: tokens that the grammar leaves no choice about are
                           computed one a step, as if they were drawn; the answer is the
                           same. For comparisons. */
+  const lh_score* score; /* generate nothing, but score this; NULL: generate. It ends with
+                            LH_FINISH_EOG, what is decoded of it counts in n_decode. */
+  int32_t logprobs; /* of an answer: 0: none; 1: the log-probability of each token; 1 + k:
+                       and the k most likely tokens in its place, k <= LH_MAX_LOGPROBS */
 } lh_request;
 
 typedef enum lh_state {
@@ -616,6 +631,15 @@ typedef struct lh_client_info {
   double t_prefill_s; /* its share of the time of each batch that it was in, by tokens */
   double t_decode_s;
   double t_first_s; /* from lh_engine_submit to its first token; 0: it has none yet */
+  /* Natural logarithms of the probabilities that the model itself gives: before bias,
+   * grammar, penalties and temperature. */
+  int32_t n_scores;           /* nodes of lh_request's score */
+  const double* scores;       /* float64[n_scores]; NaN: not computed */
+  int32_t n_logprobs;         /* tokens of the answer, if logprobs were asked for */
+  int32_t n_top;              /* kept for each */
+  const double* logprobs;     /* float64[n_logprobs]; NaN: its row was not looked at */
+  const int32_t* top_tokens;  /* int32[n_logprobs, n_top], most likely first; -1: none */
+  const double* top_logprobs; /* float64[n_logprobs, n_top] */
 } lh_client_info;
 
 /* Pointers in `out` live until the next engine call other than lh_client_get and

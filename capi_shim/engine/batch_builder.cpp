@@ -1,6 +1,9 @@
 #include "batch_builder.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "round_up.hpp"
 
 namespace lh {
 
@@ -8,7 +11,12 @@ bool BatchBuilder::build(const std::vector<Client*>& clients, int32_t draft_rows
   parts_.clear();
   padding_.clear();
   batch_.clear();
-  choose_parts(clients, draft_rows);
+  was_path_ = is_time_for_paths(clients);
+  if (was_path_) {
+    choose_paths(clients);
+  } else {
+    choose_parts(clients, draft_rows);
+  }
   if (parts_.empty()) return false;
   std::sort(parts_.begin(), parts_.end(), [](const BatchPart& a, const BatchPart& b) {
     return a.client->seq_id < b.client->seq_id;
@@ -17,22 +25,65 @@ bool BatchBuilder::build(const std::vector<Client*>& clients, int32_t draft_rows
   return true;
 }
 
+int32_t BatchBuilder::n_pending(const Client& client) const {
+  if (!client.score || is_on_path(client)) return client.n_pending(positions_);
+  return client.n_prompt - positions_.get(client.seq_id);
+}
+
+// Paths wait for the prompts of other scores, so that many are computed together, and
+// take turns with everything else.
+bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) const {
+  bool any_path = false;
+  bool any_other = false;
+  for (const Client* client : clients) {
+    if (client->score && !is_on_path(*client)) return false;
+    (client->score ? any_path : any_other) = true;
+  }
+  return any_path && !(any_other && was_path_);
+}
+
+// Paths have a batch for themselves, which is one computation if their sequences lie side
+// by side: all are as long as the first, or padded to that. So no window of attention
+// moves on for what is taken off again.
+void BatchBuilder::choose_paths(const std::vector<Client*>& clients) {
+  int32_t room = std::min({limits_.n_outputs, limits_.n_ubatch, limits_.capacity});
+  int32_t length = 0;
+  for (Client* client : clients) {
+    if (!client->score) continue;
+    const int32_t n = std::min(n_pending(*client), room);
+    if (length == 0 || !limits_.has_streams) length = n;
+    const int32_t n_padded = limits_.is_uniform ? round_up(n, kUniformRows) : length;
+    if (n_padded > room || n <= 0) continue;
+    BatchPart part{client, n};
+    part.is_path = true;
+    if (limits_.has_streams && !limits_.is_uniform && n != length) {
+      const bool is_paddable =
+          n < length && 2 * n >= length &&
+          positions_.get(client->seq_id) + length <= limits_.n_paddable;
+      if (!is_paddable) continue;
+      part.n_padding = length - n;
+    }
+    parts_.push_back(std::move(part));
+    room -= n_padded;
+  }
+}
+
 void BatchBuilder::add_part(BatchPart& part) {
   const Client& client = *part.client;
   const int32_t first = positions_.get(client.seq_id);
   const int32_t end = first + part.n_tokens;
-  const bool last = end == client.n_tokens();
   for (int32_t p = first; p < end; ++p) {
-    const bool logits = last && p == end - 1 && client.needs_logits();
+    const bool is_wanted = client.wants_row(p);
+    const bool logits = is_wanted || (part.is_path && limits_.is_uniform);
     const int32_t i =
         batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);
-    if (logits) part.i_logits = i;
+    if (is_wanted && part.n_rows++ == 0) part.i_logits = i;
   }
   int32_t next = end;
   for (const int32_t token : part.draft) {
     batch_.add(token, next++, client.seq_id, true);
   }
-  add_padding(client.seq_id, next, part.n_padding, false);
+  add_padding(client.seq_id, next, part.n_padding, part.is_path && limits_.is_uniform);
 }
 
 void BatchBuilder::add_padding(int32_t seq_id, int32_t first, int32_t n, bool logits) {

@@ -18,7 +18,9 @@ struct BatchPart {
   int32_t n_tokens;
   std::vector<int32_t> draft{};  // tokens that may come next
   int32_t n_padding = 0;         // behind all that
-  int32_t i_logits = -1;         // of its row in the batch, -1: none is asked for
+  int32_t i_logits = -1;         // of its first row in the batch, -1: none is asked for
+  int32_t n_rows = 0;            // those that are asked for, but for draft tokens'
+  bool is_path = false;          // of a score
   float* logits = nullptr;       // the row to sample next, if there is one
 };
 
@@ -34,10 +36,12 @@ struct BatchLimits {
   int32_t n_prompt;    // of those, for prompts
   int32_t n_ubatch;    // tokens that libllama computes at a time
   int32_t n_ctx_seq;   // cells of a sequence
+  int32_t n_outputs;   // rows of logits
   int32_t n_paddable;  // positions up to which a sequence may be padded; 0: never
   bool has_streams;    // each sequence has cells of its own: libllama computes streams
                        // together only as far as the shortest part goes
   bool has_amx;
+  bool is_uniform;  // the deterministic mode
 };
 
 class BatchBuilder {
@@ -63,7 +67,9 @@ class BatchBuilder {
   virtual void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) = 0;
   virtual void add_parts() = 0;
 
-  int32_t n_pending(const Client& client) const { return client.n_pending(positions_); }
+  // Of a score first those of its prompt.
+  int32_t n_pending(const Client& client) const;
+  bool is_on_path(const Client& client) const { return client.is_on_path(positions_); }
   void add_part(BatchPart& part);
   void add_padding(int32_t seq_id, int32_t first, int32_t n, bool logits);
 
@@ -72,6 +78,12 @@ class BatchBuilder {
   Batch batch_;
   std::vector<BatchPart> parts_;
   std::vector<Padding> padding_;
+
+ private:
+  bool is_time_for_paths(const std::vector<Client*>& clients) const;
+  void choose_paths(const std::vector<Client*>& clients);
+
+  bool was_path_ = false;  // the batch before
 };
 
 }  // namespace lh

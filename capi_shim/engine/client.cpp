@@ -23,6 +23,11 @@ void Client::finish_as(lh_finish reason, const char* why) {
   drop_saved();
 }
 
+bool Client::wants_row(int32_t position) const {
+  if (!score) return needs_logits() && position + 1 == n_tokens();
+  return position + 1 >= n_prompt && score->wants_row(position + 1 - n_prompt);
+}
+
 // Which choice it is shows at its end.
 size_t Client::n_stable() const {
   return sampler && sampler->choices() != nullptr ? 0 : text.n_stable();
@@ -31,6 +36,7 @@ size_t Client::n_stable() const {
 void Client::drop_saved() {
   saved = {};
   n_saved = 0;
+  if (score) score->start = {};
 }
 
 // Whether the answer came to its own end, and which choice it is.

@@ -10,7 +10,9 @@
 #include "clock.hpp"
 #include "kv_cache.hpp"
 #include "llamaherd.h"
+#include "logprobs.hpp"
 #include "sampler.hpp"
+#include "score.hpp"
 #include "sequences.hpp"
 #include "text.hpp"
 
@@ -35,7 +37,10 @@ struct Client {
   // After the prompt's last token. Of a whole prefix, and of those forked from it until
   // their first token.
   std::shared_ptr<const std::vector<float>> logits;
-  std::unique_ptr<Sampler> sampler;  // none for a prefix
+  // Of a score `tokens` are the prompt, then the path that is decoded behind it.
+  std::unique_ptr<Score> score;
+  std::unique_ptr<Sampler> sampler;    // none for a prefix or a score
+  std::unique_ptr<Logprobs> logprobs;  // of its answer, if they are asked for
   uint32_t seed = 0;
   TextBuffer text;
   bool steps_forced = false;   // tokens that must come are computed one a step
@@ -60,7 +65,13 @@ struct Client {
     return state == LH_STATE_FINISHED || state == LH_STATE_FAILED;
   }
   int32_t n_tokens() const { return static_cast<int32_t>(tokens.size()); }
-  int32_t n_generated() const { return n_tokens() - n_prompt; }
+  int32_t n_generated() const { return score ? 0 : n_tokens() - n_prompt; }
+  // Whether a score's prompt is decoded: what is left is a path.
+  bool is_on_path(const Positions& positions) const {
+    return score && positions.get(seq_id) >= n_prompt;
+  }
+  // Whether the logits of the token at a position are asked for.
+  bool wants_row(int32_t position) const;
   // Tokens that have yet to be decoded.
   int32_t n_pending(const Positions& positions) const {
     return n_tokens() - positions.get(seq_id);

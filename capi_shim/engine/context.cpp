@@ -116,6 +116,18 @@ uint32_t aligned_ubatch(const lh_engine_params& p) {
   return n;
 }
 
+// Rows of logits that a batch may ask for: one for each sequence, and more for scores,
+// whose rows may fill this much memory. (libllama keeps them twice.)
+constexpr uint64_t kOutputBytes = 32 << 20;
+constexpr uint32_t kMostOutputs = 64;
+
+uint32_t n_outputs_max(const lh_model& model, const lh_engine_params& p) {
+  const uint64_t row_bytes = sizeof(float) * static_cast<uint64_t>(model.n_vocab());
+  const auto n_rows =
+      static_cast<uint32_t>(std::min<uint64_t>(kMostOutputs, kOutputBytes / row_bytes));
+  return round_up(std::max(static_cast<uint32_t>(p.n_seq_max), n_rows), kPerLine);
+}
+
 // Whether sequences may be padded, moved, and copied as states: not in a pool, nor with
 // recurrent states, which cannot be cut, nor where batches must keep their shapes.
 bool has_loose_streams(const lh_model& model, const lh_engine_params& p) {
@@ -146,8 +158,7 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
   native.n_seq_max = static_cast<uint32_t>(params.n_seq_max);
   native.n_ubatch = aligned_ubatch(params);
   native.n_batch = std::max(batch_capacity(params), native.n_ubatch);
-  // One row of logits per sequence, not one per token of a batch.
-  native.n_outputs_max = round_up(native.n_seq_max, kPerLine);
+  native.n_outputs_max = n_outputs_max(model, params);
   if (params.n_threads > 0) {
     native.n_threads = params.n_threads;
     native.n_threads_batch = params.n_threads;
@@ -197,6 +208,7 @@ BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
   limits.n_prompt = std::min(params.n_batch, limits.capacity);
   limits.n_ubatch = static_cast<int32_t>(llama_n_ubatch(ctx));
   limits.n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx));
+  limits.n_outputs = static_cast<int32_t>(n_outputs_max(model, params));
   if (has_loose_streams(model, params)) {
     // Padding is removed again; but for its sake a window of attention may have given up
     // what lies before the window.
@@ -205,6 +217,7 @@ BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
   }
   limits.has_streams = params.kv_unified == 0;
   limits.has_amx = has_amx();
+  limits.is_uniform = params.deterministic != 0;
   return limits;
 }
 

@@ -5,6 +5,7 @@
 
 #include "guard.hpp"
 #include "log.hpp"
+#include "score_steps.hpp"
 #include "threads.hpp"
 
 using lh::Client;
@@ -131,6 +132,17 @@ lh_client_info lh_engine::get(int64_t id) {
   out.n_text = static_cast<int32_t>(client.n_stable());
   out.message = client.message.c_str();
   out.complete = client.is_complete ? 1 : 0;
+  if (client.score) {
+    out.n_scores = static_cast<int32_t>(client.score->logprobs().size());
+    out.scores = client.score->logprobs().data();
+  }
+  if (client.logprobs) {
+    out.n_logprobs = static_cast<int32_t>(client.logprobs->chosen().size());
+    out.n_top = client.logprobs->n_top();
+    out.logprobs = client.logprobs->chosen().data();
+    out.top_tokens = client.logprobs->top_tokens().data();
+    out.top_logprobs = client.logprobs->top().data();
+  }
   out.n_prefill = static_cast<int32_t>(client.taken.n_prefill);
   out.n_decode = static_cast<int32_t>(client.taken.n_decode);
   out.n_draft = static_cast<int32_t>(client.taken.n_draft);
@@ -175,7 +187,7 @@ void lh_engine::submit(const lh_request& request) {
   Client client = make_client(request);
   client.submitted = now;
   const Client* prefix = find_prefix(request);
-  if (!client.is_prefix()) {
+  if (!client.is_prefix() && !client.score) {
     client.sampler =
         std::make_unique<lh::Sampler>(model_, *request.sampling, sampler_cache_);
     client.seed = client.sampler->seed();
@@ -195,7 +207,7 @@ void lh_engine::submit(const lh_request& request) {
   }
   statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
   slot.order = n_submitted_++;
-  if (!slot.is_prefix()) begin_answer(slot);
+  if (slot.sampler) begin_answer(slot);
 }
 
 // What an answer must begin with is computed with its prompt.
@@ -216,7 +228,9 @@ Client lh_engine::make_client(const lh_request& request) {
   lh::require_range("n_stop", request.n_stop, 0, 1024);
   lh::require_range("call", request.call, 0, INT64_MAX);
   lh::deref(request.tokens, "tokens");
-  if (request.max_tokens > 0) lh::deref(request.sampling, "sampling");
+  lh::require_range("logprobs", request.logprobs, 0, 1 + LH_MAX_LOGPROBS);
+  const bool is_score = request.score != nullptr;
+  if (request.max_tokens > 0 && !is_score) lh::deref(request.sampling, "sampling");
   Client client;
   client.id = request.id;
   client.tokens.assign(request.tokens, request.tokens + request.n_tokens);
@@ -228,7 +242,22 @@ Client lh_engine::make_client(const lh_request& request) {
   client.is_whole = client.is_prefix() && request.whole != 0;
   client.steps_forced = request.step_forced != 0;
   client.text = lh::TextBuffer(stops_of(request));
+  if (request.logprobs > 0) {
+    client.logprobs =
+        std::make_unique<lh::Logprobs>(request.logprobs - 1, model_.n_vocab());
+  }
+  if (is_score) client.score = make_score(request);
   return client;
+}
+
+std::unique_ptr<lh::Score> lh_engine::make_score(const lh_request& request) {
+  auto score = std::make_unique<lh::Score>(*request.score, model_.n_vocab());
+  lh::require(request.max_tokens > 0, "max_tokens of a score must be at least 1");
+  lh::require_range("tokens of a prompt and its longest continuation but for the last",
+                    int64_t{request.n_tokens} + score->depth(), 1, stage_->n_prompt_max);
+  score->set_way(
+      lh::way_of_score(*score, request.n_tokens, model_, stage_->params, stage_->limits));
+  return score;
 }
 
 // Null if the request asks for none.

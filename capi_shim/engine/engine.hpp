@@ -54,6 +54,7 @@ struct lh_engine {
   void lose_stage(const std::string& why);
   lh::Client& find(int64_t id);
   lh::Client make_client(const lh_request& request);
+  std::unique_ptr<lh::Score> make_score(const lh_request& request);
   lh::Client* find_prefix(const lh_request& request);
   lh::TextBuffer::Stops stops_of(const lh_request& request);
 

@@ -251,7 +251,7 @@ void lh_engine::count_batch(double seconds) {
   }
   for (const lh::BatchPart& part : parts) {
     Client& client = *part.client;
-    const bool decodes = client.state == LH_STATE_DECODE;
+    const bool decodes = client.state == LH_STATE_DECODE || part.is_path;
     if (!decodes) n_prefill += part.n_tokens;
     statistics_.add(client, decodes ? &lh_stats::n_decode : &lh_stats::n_prefill,
                     int64_t{part.n_tokens});

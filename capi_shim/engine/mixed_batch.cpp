@@ -44,7 +44,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
       const int32_t n_all = n_pending(*client);
       int32_t n = std::min(room, n_all);
       if (state == LH_STATE_DECODE) n = std::min(n, limit);
-      if (client->state != state || n <= 0) continue;
+      if (client->state != state || n <= 0 || is_on_path(*client)) continue;
       const bool completes = n == n_all && client->needs_logits();
       if (has_streams && n < n_all && has_prompt) continue;
       const bool is_awaited =

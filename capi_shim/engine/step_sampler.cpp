@@ -1,6 +1,7 @@
 #include "step_sampler.hpp"
 
 #include "guard.hpp"
+#include "score_steps.hpp"
 #include "threads.hpp"
 
 namespace lh {
@@ -10,8 +11,10 @@ namespace {
 constexpr int64_t kWorthSharing = 1'000'000;
 
 void read_row(const BatchPart& part, LogitRow& row) {
-  Sampler* sampler = part.client->sampler.get();
-  if (part.logits != nullptr && sampler != nullptr) sampler->read(part.logits, row);
+  Client& client = *part.client;
+  if (part.logits == nullptr || !client.sampler) return;
+  if (client.logprobs) client.logprobs->read(part.logits, row);
+  client.sampler->read(part.logits, row);
 }
 
 }  // namespace
@@ -31,6 +34,8 @@ void StepSampler::sample(std::vector<BatchPart>& parts) {
     if (parts[i].i_logits < 0) continue;
     if (parts[i].client->is_prefix()) {
       keep(parts[i]);
+    } else if (parts[i].client->score) {
+      settle_score(parts[i]);
     } else {
       sample_part(parts[i], rows_[i]);
     }
@@ -41,6 +46,13 @@ void StepSampler::sample_first(Client& client) {
   kept_ = *client.logits;
   BatchPart part{&client, 0};
   part.logits = kept_.data();
+  if (client.score) {
+    client.logits.reset();
+    part.n_rows = 1;
+    client.score->read(0, part.logits);
+    settle_score(part);
+    return;
+  }
   read_row(part, rows_.front());
   sample_row(part, rows_.front());
 }
@@ -65,17 +77,44 @@ float* StepSampler::find_logits(int32_t i_logits) {
   }
 }
 
-// The first row of each part. To read them is most of what sampling takes.
+// All rows but those of draft tokens. To read them is most of what sampling takes.
 void StepSampler::read_rows(std::vector<BatchPart>& parts) {
-  int64_t n_logits = 0;
+  to_read_.clear();
   // One after the other: libllama puts rows in order when the first is asked for.
-  for (BatchPart& part : parts) {
-    if (part.i_logits < 0) continue;
-    part.logits = find_logits(part.i_logits);
-    n_logits += model_.n_vocab();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    BatchPart& part = parts[i];
+    for (int32_t row = 0; row < part.n_rows; ++row) {
+      to_read_.push_back({&part, i, row, find_logits(part.i_logits + row)});
+    }
+    if (part.n_rows > 0) part.logits = to_read_.back().logits;
   }
-  for_each(parts.size(), n_logits < kWorthSharing ? 1 : n_threads_,
-           [&](size_t i) { read_row(parts[i], rows_[i]); });
+  const int64_t n_logits = static_cast<int64_t>(to_read_.size()) * model_.n_vocab();
+  for_each(to_read_.size(), n_logits < kWorthSharing ? 1 : n_threads_, [&](size_t i) {
+    const Row& row = to_read_[i];
+    Score* score = row.part->client->score.get();
+    if (score != nullptr) {
+      score->read(score->n_read() + row.i, row.logits);
+    } else {
+      read_row(*row.part, rows_[row.i_part]);
+    }
+  });
+}
+
+// A score's rows were read: it goes on, or it is done.
+void StepSampler::settle_score(const BatchPart& part) {
+  Client& client = *part.client;
+  try {
+    if (!client.score->count_rows(part.n_rows)) {
+      throw Error(LH_DECODE_ERROR, part.logits == nullptr
+                                       ? "libllama gave no logits"
+                                       : "the model's logits are not finite numbers");
+    }
+    if (!go_on_with_score(client, kv_)) client.end(kv_, LH_FINISH_EOG, "");
+  } catch (const std::exception& e) {
+    client.end(kv_, LH_FINISH_ERROR, e.what());
+  } catch (...) {
+    client.end(kv_, LH_FINISH_ERROR, "an exception of an unknown type while scoring");
+  }
 }
 
 // Draft tokens stay as far as they are what is drawn, or what must come.
@@ -102,6 +141,7 @@ void StepSampler::sample_row(const BatchPart& part, LogitRow& row) {
   Client& client = *part.client;
   try {
     if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
+    const bool is_drawn = client.forced.empty();
     const int32_t token = next_token(client, row);
     if (token == Sampler::kNothingLeft) {
       throw Error(LH_SAMPLER_ERROR, client.sampler->why_stuck(client.text.text()));
@@ -110,6 +150,10 @@ void StepSampler::sample_row(const BatchPart& part, LogitRow& row) {
       client.end(kv_, LH_FINISH_EOG, "");
     } else {
       client.state = LH_STATE_DECODE;
+      const bool is_kept = client.logprobs && is_drawn && !model_.is_eog(token);
+      if (is_kept) {
+        client.logprobs->accept(token, static_cast<size_t>(client.n_generated()));
+      }
       accept(client, token);
       add_forced(client);
     }
@@ -151,6 +195,7 @@ void StepSampler::accept(Client& client, int32_t token) {
   }
   client.tokens.push_back(token);
   client.logits.reset();
+  if (client.logprobs) client.logprobs->fill(static_cast<size_t>(client.n_generated()));
   statistics_.add(client, &lh_stats::n_generated, int64_t{1});
   if (client.n_generated() == 1) client.t_first_s = seconds_since(client.submitted);
   if (client.text.append(model_.piece(token))) {

@@ -30,6 +30,14 @@ class StepSampler {
   void add_forced(Client& client);
 
  private:
+  // A row of logits to be read.
+  struct Row {
+    BatchPart* part;
+    size_t i_part;
+    int32_t i;  // of the part's
+    float* logits;
+  };
+
   float* find_logits(int32_t i_logits);
   void read_rows(std::vector<BatchPart>& parts);
   void sample_part(BatchPart& part, LogitRow& row);
@@ -37,6 +45,7 @@ class StepSampler {
   void keep(const BatchPart& part);
   int32_t next_token(Client& client, LogitRow& row);
   void accept(Client& client, int32_t token);
+  void settle_score(const BatchPart& part);
 
   const lh_model& model_;
   llama_context* ctx_;
@@ -45,6 +54,7 @@ class StepSampler {
   int32_t n_threads_;
   std::vector<LogitRow> rows_;  // one for each part
   std::vector<float> kept_;     // a copy, which a sampler may write to
+  std::vector<Row> to_read_;
   std::vector<llama_token_data> candidates_;
 };
 

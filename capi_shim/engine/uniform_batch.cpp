@@ -22,14 +22,14 @@ void UniformBatch::choose(const std::vector<Client*>& clients, int32_t room) {
     const int32_t n_all = n_pending(*client);
     const int32_t n = std::min(room, n_all);
     const bool is_prompt = client->state == LH_STATE_PREFILL || n_all > 1;
-    if (is_prompt != is_prompts_ || n <= 0) continue;
+    if (is_prompt != is_prompts_ || n <= 0 || is_on_path(*client)) continue;
     parts_.push_back({client, n});
     room -= round_up(n, kUniformRows);
   }
 }
 
 void UniformBatch::add_parts() {
-  if (is_prompts_) {
+  if (is_prompts_ || parts_.front().is_path) {
     add_prompts();
   } else {
     add_answers();
@@ -37,7 +37,8 @@ void UniformBatch::add_parts() {
 }
 
 // In falling order of ids libllama computes each prompt by itself. Its one row of logits
-// is then the only one, whoever else is in the batch.
+// is then the only one, whoever else is in the batch; of a score's path all rows are
+// computed, those of its padding as well.
 void UniformBatch::add_prompts() {
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
     part->n_padding = round_up(part->n_tokens, kUniformRows) - part->n_tokens;

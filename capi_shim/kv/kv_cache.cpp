@@ -86,6 +86,13 @@ bool KvCache::cut(int32_t seq_id, int32_t position) {
   return llama_memory_seq_rm(memory_, seq_id, position, -1);
 }
 
+bool KvCache::roll_back(int32_t seq_id, int32_t position) {
+  if (!cut(seq_id, position)) return false;
+  count(seq_id, position - positions_.get(seq_id));
+  positions_.set(seq_id, position);
+  return true;
+}
+
 void KvCache::share(int32_t seq_id) {
   if (!layout_.unified) return;  // streams share no cells
   Cells& mine = cells(seq_id);

@@ -54,6 +54,8 @@ class KvCache {
   bool cut(int32_t seq_id, int32_t position);
   // Removes what a failed decode, or wrong draft tokens, left. False: as for cut.
   bool rewind(int32_t seq_id) { return positions_.rewind(seq_id); }
+  // Gives the cells from a position on back. False: as for cut.
+  bool roll_back(int32_t seq_id, int32_t position);
   // Throws Error unless the cells end where they should.
   void verify(int32_t seq_id) const { positions_.verify(seq_id); }
 

@@ -43,6 +43,7 @@ struct Context {
   int64_t n_decodes = 0;
   std::vector<std::pair<llama_adapter_lora*, float>> loras;
   std::vector<float> cvec;
+  std::map<int32_t, int32_t> n_lost;  // cells at the beginning of a sequence
 };
 
 Model the_model;
@@ -181,9 +182,21 @@ void add_cells(Context& ctx, const llama_batch& batch, int32_t n) {
   }
 }
 
+// A computation begins at a position, which needs all that its window holds.
+void move_window(Context& ctx, int32_t seq_id, int32_t position) {
+  const int32_t n_before = std::max(0, position - settings().n_swa + 1);
+  int32_t& n_lost = ctx.n_lost[seq_id];
+  violation(n_lost > n_before);
+  n_lost = std::max(n_lost, n_before);
+}
+
 // As llama_batch_allocr::split_equal cuts a batch: the first sequence that has tokens
 // left and those whose ids follow, each with as many tokens as all of them have.
-void count_computations(const llama_batch& batch) {
+void count_computations(Context& ctx, const llama_batch& batch) {
+  std::map<int32_t, int32_t> next;  // position
+  for (int32_t i = 0; i < batch.n_tokens; ++i) {
+    next.emplace(batch.seq_id[i][0], batch.pos[i]);
+  }
   std::vector<std::pair<int32_t, int32_t>> left;  // sequence and tokens, as they come
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
     const int32_t seq_id = batch.seq_id[i][0];
@@ -200,7 +213,11 @@ void count_computations(const llama_batch& batch) {
     const auto n_rows = n_tokens * static_cast<int32_t>(together.size());
     violation(n_rows % settings().uniform_rows != 0);
     ++counts().n_computations;
-    for (const size_t i : together) left[i].second -= n_tokens;
+    for (const size_t i : together) {
+      left[i].second -= n_tokens;
+      if (settings().strict_window) move_window(ctx, left[i].first, next[left[i].first]);
+      next[left[i].first] += n_tokens;
+    }
     left.erase(std::remove_if(left.begin(), left.end(),
                               [](const auto& item) { return item.second == 0; }),
                left.end());
@@ -208,7 +225,7 @@ void count_computations(const llama_batch& batch) {
 }
 
 int32_t decode(Context& ctx, const llama_batch& batch) {
-  count_computations(batch);
+  count_computations(ctx, batch);
   violation(batch.n_tokens > static_cast<int32_t>(ctx.params.n_batch));
   ctx.logits.clear();
   if (batch.n_tokens <= 0 || !is_valid(ctx, batch)) return -1;
@@ -282,6 +299,15 @@ const std::vector<std::pair<llama_adapter_lora*, float>>& loras() {
 }
 const std::vector<float>& cvec() { return the_context->cvec; }
 int32_t n_loras() { return static_cast<int32_t>(living_loras.size()); }
+
+std::vector<double> logprobs(const std::vector<int32_t>& tokens) {
+  const std::vector<float> row = logits_for(tokens);
+  double sum = 0;
+  for (const float logit : row) sum += std::exp(static_cast<double>(logit));
+  std::vector<double> out;
+  for (const float logit : row) out.push_back(static_cast<double>(logit) - std::log(sum));
+  return out;
+}
 
 std::string answer(std::vector<int32_t> tokens, int32_t max_tokens) {
   lh::TextBuffer text;
@@ -463,6 +489,7 @@ bool llama_memory_seq_rm(llama_memory_t memory, llama_seq_id seq_id, llama_pos f
   Context& ctx = of(memory);
   if (from < 0) from = 0;
   if (to < 0) to = INT32_MAX;
+  if (from == 0) ctx.n_lost.erase(seq_id);
   const auto size = static_cast<int32_t>(fake::tokens_of(ctx, seq_id).size());
   if (fake::settings().recurrent && from > 0 && from < size) return false;
   for (fake::Cell& cell : ctx.cells) {

@@ -30,6 +30,8 @@ struct Settings {
   bool recurrent = false;      // sequences cannot be cut in the middle
   bool encoder = false;        // the model has one
   int32_t n_swa = 0;           // tokens that attention sees, 0: all
+  bool strict_window = false;  // cells before the window of a computation's first token
+                               // are lost, and must not be needed later (with streams)
   bool memory = true;          // contexts have one
   int32_t n_bad_contexts = 0;  // so many of the next are not made
   int32_t n_ctx_orig = 0;      // what the model says of its original context, 0: nothing
@@ -60,6 +62,9 @@ void reset();
 
 // What the toy answers to a prompt when it is alone: greedy text of at most max_tokens.
 std::string answer(std::vector<int32_t> tokens, int32_t max_tokens);
+
+// What the toy says of each token's probability after some tokens: its logarithm.
+std::vector<double> logprobs(const std::vector<int32_t>& tokens);
 
 // Cells in use in the context made last, 0 when every sequence is gone.
 int32_t n_cells_left();

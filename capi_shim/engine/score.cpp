@@ -1,0 +1,110 @@
+#include "score.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "guard.hpp"
+#include "log_softmax.hpp"
+
+namespace lh {
+namespace {
+
+constexpr int32_t kPrompt = -1;  // the parent of a continuation's first token
+
+void check(const lh_score& tree, int32_t n_vocab) {
+  require_range("n_nodes", tree.n_nodes, 1, 1 << 24);
+  deref(tree.token, "score token");
+  deref(tree.parent, "score parent");
+  for (int32_t k = 0; k < tree.n_nodes; ++k) {
+    const std::string which = "[" + std::to_string(k) + "]";
+    require_range(("score token" + which).c_str(), tree.token[k], 0, n_vocab - 1);
+    require_range(("score parent" + which).c_str(), tree.parent[k], kPrompt, k - 1);
+  }
+}
+
+}  // namespace
+
+Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
+  check(tree, n_vocab);
+  const auto n = static_cast<size_t>(tree.n_nodes);
+  tokens_.assign(tree.token, tree.token + n);
+  parents_.assign(tree.parent, tree.parent + n);
+  logprobs_.assign(n, std::nan(""));
+  // Children of the prompt first, then those of node 0, 1, ...
+  first_child_.assign(n + 2, 0);
+  for (const int32_t parent : parents_) ++first_child_[static_cast<size_t>(parent) + 2];
+  for (size_t k = 1; k < first_child_.size(); ++k) first_child_[k] += first_child_[k - 1];
+  std::vector<int32_t> end(first_child_.begin(), first_child_.end() - 1);
+  children_.resize(n);
+  for (int32_t k = 0; k < tree.n_nodes; ++k) {
+    const auto slot = static_cast<size_t>(parents_[static_cast<size_t>(k)] + 1);
+    children_[static_cast<size_t>(end[slot]++)] = k;
+  }
+  // Depth first, without recursion: a continuation may be long.
+  std::vector<std::pair<int32_t, int32_t>> open{{kPrompt, 0}};  // with their depth
+  while (!open.empty()) {
+    const auto [node, depth] = open.back();
+    open.pop_back();
+    const auto slot = static_cast<size_t>(node + 1);
+    if (first_child_[slot] == first_child_[slot + 1]) continue;
+    if (node != kPrompt) {
+      has_branches_ =
+          has_branches_ ||
+          (!order_.empty() && order_.back() != parents_[static_cast<size_t>(node)]);
+      order_.push_back(node);
+    }
+    depth_ = std::max(depth_, depth);
+    for (int32_t i = first_child_[slot + 1]; i-- > first_child_[slot];) {
+      open.emplace_back(children_[static_cast<size_t>(i)], depth + 1);
+    }
+  }
+}
+
+int32_t Score::node_of_row(int32_t row) const {
+  return row == 0 ? kPrompt : path_[static_cast<size_t>(row) - 1];
+}
+
+int32_t Score::path_token(int32_t i) const {
+  return tokens_[static_cast<size_t>(path_[static_cast<size_t>(i)])];
+}
+
+void Score::read(int32_t row, const float* logits) noexcept {
+  const auto slot = static_cast<size_t>(node_of_row(row) + 1);
+  const double log_sum = logits == nullptr ? std::nan("") : log_sum_exp(logits, n_vocab_);
+  for (int32_t i = first_child_[slot]; i < first_child_[slot + 1]; ++i) {
+    const auto child = static_cast<size_t>(children_[static_cast<size_t>(i)]);
+    logprobs_[child] = std::isnan(log_sum)
+                           ? log_sum
+                           : static_cast<double>(logits[tokens_[child]]) - log_sum;
+  }
+}
+
+bool Score::count_rows(int32_t n_rows) {
+  bool is_good = true;
+  for (int32_t row = n_read_; row < n_read_ + n_rows; ++row) {
+    const auto slot = static_cast<size_t>(node_of_row(row) + 1);
+    const auto child =
+        static_cast<size_t>(children_[static_cast<size_t>(first_child_[slot])]);
+    is_good = is_good && !std::isnan(logprobs_[child]);
+  }
+  n_read_ += n_rows;
+  return is_good;
+}
+
+bool Score::is_path_read() const { return n_read_ == n_path() + 1; }
+
+int32_t Score::next_path() {
+  if (next_ == order_.size()) return -1;
+  const int32_t parent = parents_[static_cast<size_t>(order_[next_])];
+  while (!path_.empty() && path_.back() != parent) path_.pop_back();
+  const int32_t n_kept = n_path();
+  n_read_ = n_kept + 1;
+  do {
+    path_.push_back(order_[next_++]);
+  } while (next_ < order_.size() &&
+           parents_[static_cast<size_t>(order_[next_])] == path_.back());
+  return way_.from_prompt ? 0 : n_kept;
+}
+
+}  // namespace lh

@@ -1,0 +1,46 @@
+#include "logprobs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "log_softmax.hpp"
+
+namespace lh {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+Logprobs::Logprobs(int32_t n_top, int32_t n_vocab)
+    : n_top_(std::min(n_top, n_vocab)), logits_(static_cast<size_t>(n_vocab)) {}
+
+void Logprobs::read(const float* logits, LogitRow& row) {
+  std::copy(logits, logits + logits_.size(), logits_.begin());
+  log_sum_ = log_sum_exp(logits_.data(), static_cast<int32_t>(logits_.size()));
+  highest_.clear();
+  if (n_top_ == 0 || std::isnan(log_sum_)) return;
+  row.find(logits_.data());
+  row.take_top_k(n_top_, highest_);
+}
+
+void Logprobs::accept(int32_t token, size_t n) {
+  fill(n);
+  const auto of = [this](float logit) { return static_cast<double>(logit) - log_sum_; };
+  chosen_.push_back(of(logits_[static_cast<size_t>(token)]));
+  for (const llama_token_data& each : highest_) {
+    top_tokens_.push_back(each.id);
+    top_.push_back(of(each.logit));
+  }
+  fill(n + 1);
+}
+
+void Logprobs::fill(size_t n) {
+  const auto n_top = static_cast<size_t>(n_top_);
+  chosen_.resize(n, kNone);
+  top_tokens_.resize(n * n_top, -1);
+  top_.resize(n * n_top, kNone);
+}
+
+}  // namespace lh
