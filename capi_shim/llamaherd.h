@@ -635,7 +635,7 @@ typedef struct lh_client_info {
    * grammar, penalties and temperature. */
   int32_t n_scores;           /* nodes of lh_request's score */
   const double* scores;       /* float64[n_scores]; NaN: not computed */
-  int32_t n_logprobs;         /* tokens of the answer, if logprobs were asked for */
+  int32_t n_logprobs;         /* tokens of the answer; -1: logprobs were not asked for */
   int32_t n_top;              /* kept for each */
   const double* logprobs;     /* float64[n_logprobs]; NaN: its row was not looked at */
   const int32_t* top_tokens;  /* int32[n_logprobs, n_top], most likely first; -1: none */

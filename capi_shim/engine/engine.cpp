@@ -136,6 +136,7 @@ lh_client_info lh_engine::get(int64_t id) {
     out.n_scores = static_cast<int32_t>(client.score->logprobs().size());
     out.scores = client.score->logprobs().data();
   }
+  out.n_logprobs = -1;
   if (client.logprobs) {
     out.n_logprobs = static_cast<int32_t>(client.logprobs->chosen().size());
     out.n_top = client.logprobs->n_top();

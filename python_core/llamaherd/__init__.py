@@ -12,6 +12,20 @@ from importlib.metadata import version as _version
 from llamaherd import structured
 from llamaherd.api.embed import EmbedJob, embed_parallel, start_embed
 from llamaherd.api.generate import generate, generate_parallel, start_parallel
+from llamaherd.api.score import (
+    classify_calibrated,
+    classify_parallel,
+    perplexity,
+    score_parallel,
+    start_classify,
+    start_perplexity,
+    start_score,
+)
+from llamaherd.core.calibration import (
+    Calibration,
+    calibrate_batch,
+    calibrate_contextual,
+)
 from llamaherd.core.embeddings import Embeddings, EmbedProgress, EmbedStats
 from llamaherd.core.errors import (
     AbiMismatchError,
@@ -34,6 +48,12 @@ from llamaherd.core.errors import (
 )
 from llamaherd.core.results import Result, Results
 from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.scores import (
+    ClassifyResults,
+    Continuation,
+    PerplexityResults,
+    ScoreResults,
+)
 from llamaherd.core.stats import Load, Progress, RequestStats, Stats
 from llamaherd.core.votes import Vote, vote
 from llamaherd.journal.entry import JournalEntry
@@ -51,10 +71,13 @@ from llamaherd.run.job import Job
 
 __all__ = [
     "AbiMismatchError",
+    "Calibration",
     "ChatTemplateError",
+    "ClassifyResults",
     "Context",
     "ContextClosedError",
     "ContextError",
+    "Continuation",
     "EmbedJob",
     "EmbedProgress",
     "EmbedStats",
@@ -77,6 +100,7 @@ __all__ = [
     "OptimizeJob",
     "OptimizeProgress",
     "OptimizeReport",
+    "PerplexityResults",
     "Plan",
     "Progress",
     "PromptError",
@@ -86,9 +110,14 @@ __all__ = [
     "Results",
     "SamplerError",
     "SamplingParams",
+    "ScoreResults",
     "Stats",
     "Vote",
     "apply_chat_template",
+    "calibrate_batch",
+    "calibrate_contextual",
+    "classify_calibrated",
+    "classify_parallel",
     "detokenize",
     "embed_parallel",
     "generate",
@@ -96,9 +125,14 @@ __all__ = [
     "journal_read",
     "model_metadata",
     "model_optimize",
+    "perplexity",
+    "score_parallel",
+    "start_classify",
     "start_embed",
     "start_optimize",
     "start_parallel",
+    "start_perplexity",
+    "start_score",
     "structured",
     "tokenize",
     "vote",

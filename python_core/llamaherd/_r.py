@@ -13,7 +13,9 @@ import functools
 import hashlib
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
 
 import llamaherd as lh
 from llamaherd.api.embed import speed
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 Status = dict[str, Any]
 
 NO_TEXT: list[int] = []  # stands for a missing prompt: no tokens, so it fails by itself
@@ -243,7 +246,7 @@ def generate_start(
     context: lh.Context,
     prompts: Sequence[Any],
     options: Mapping[str, Any],
-) -> dict[str, lh.Job]:
+) -> dict[str, lh.Job[lh.Results]]:
     """Starts to answer prompts; None is one that fails.
 
     Args:
@@ -293,7 +296,7 @@ def generate_start(
 
 @_boundary
 def job_wait(
-    job: lh.Job | lh.OptimizeJob | lh.EmbedJob, timeout_s: float
+    job: lh.Job[Any] | lh.OptimizeJob | lh.EmbedJob, timeout_s: float
 ) -> dict[str, Any]:
     """Waits for the end of a job, at most `timeout_s`. Tells how far it is."""
     done = job.wait(timeout_s)
@@ -307,13 +310,13 @@ def job_wait(
 
 
 @_boundary
-def job_cancel(job: lh.Job | lh.OptimizeJob | lh.EmbedJob) -> None:
+def job_cancel(job: lh.Job[Any] | lh.OptimizeJob | lh.EmbedJob) -> None:
     """Tells a job to end; returns at once."""
     job.cancel()
 
 
 @_boundary
-def job_result(job: lh.Job) -> dict[str, Any]:
+def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
     """The results as columns, those of each prompt together. Waits for the end of a job.
 
     That a prompt failed is in the columns, whatever `on_error` says: R makes its own
@@ -334,6 +337,203 @@ def job_result(job: lh.Job) -> dict[str, Any]:
         "n_reused_tokens": [result.n_reused_tokens for result in every],
         "n_generated_tokens": [result.n_generated_tokens for result in every],
         "seeds": [float(result.seed) for result in every],
+        "stats": _stats(results.stats),
+    }
+
+
+# ---- scoring --------------------------------------------------------------------------
+
+
+def _given(prompts: Sequence[Any], model: lh.Model, options: Mapping[str, Any]) -> Status:
+    """Arguments of all calls that score, and `prompts`; None is one that fails."""
+    arguments = {name: options[name] for name in ("parse_special", "on_error")}
+    arguments["journal"] = options.get("journal")
+    if options.get("chat"):
+        given = [prompt for prompt in prompts if prompt is not None]
+        rendered = iter(chat_prompts(model, given, options.get("system")))
+        prompts = [None if prompt is None else next(rendered) for prompt in prompts]
+        if arguments["parse_special"] == "auto":
+            arguments["parse_special"] = True
+    arguments["prompts"] = [NO_TEXT if prompt is None else prompt for prompt in prompts]
+    return arguments
+
+
+@_boundary
+def classify_start(
+    context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, lh.Job[lh.ClassifyResults]]:
+    """Starts `classify_parallel`; None is a prompt that fails.
+
+    Args:
+        context: Where to run.
+        prompts: Texts or token ids; with `chat` texts or lists of messages.
+        options: `labels`, which the model reads; `names`, what R gets, as many;
+            `normalize`; `pmi_prompt`, if any; `parse_special`; `on_error`; `journal`, if
+            any; `chat` and `system`, if any.
+    """
+    arguments = _given(prompts, context.model, options)
+    pmi_prompt = options.get("pmi_prompt", "")
+    if options.get("chat"):
+        pmi_prompt = chat_prompts(context.model, [pmi_prompt], options.get("system"))[0]
+    labels = _labels(options["labels"], options["names"])
+    job = lh.start_classify(
+        context,
+        labels=labels,
+        normalize=options["normalize"],
+        pmi_prompt=pmi_prompt,
+        space=False if options.get("chat") else "auto",
+        **arguments,
+    )
+    return {"job": job}
+
+
+def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """What the model reads, by which R gets what.
+
+    Raises:
+        ValueError: A reading is there twice.
+    """
+    labels = dict(zip(readings, names, strict=True))
+    if len(labels) < len(readings):
+        raise ValueError("labels must be different texts: one is there twice")
+    return labels
+
+
+@_boundary
+def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
+    """The results as columns, matrices by rows. Waits for the end of the job."""
+    results = _results(job)
+    return {
+        "names": [_clean(name) for name in results.names],
+        "labels": [_clean_or_none(label) for label in results.labels],
+        "probs": results.probs.tolist(),
+        "logprobs": results.logprobs.tolist(),
+        "prob": results.prob.tolist(),
+        "margin": results.margin.tolist(),
+        "entropy": results.entropy.tolist(),
+        "coverage": results.coverage.tolist(),
+        **_outcome(results),
+    }
+
+
+@_boundary
+def score_start(
+    context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, lh.Job[lh.ScoreResults]]:
+    """Starts `score_parallel`; None is a prompt that fails.
+
+    Args:
+        context: Where to run.
+        prompts: As for `classify_start`.
+        options: `continuations`, a list for each prompt; others as for `classify_start`.
+    """
+    job = lh.start_score(
+        context,
+        continuations=options["continuations"],
+        **_given(prompts, context.model, options),
+    )
+    return {"job": job}
+
+
+@_boundary
+def score_result(job: lh.Job[lh.ScoreResults]) -> dict[str, Any]:
+    """The results, a row for each continuation given; None and NaN: it failed."""
+    results = _results(job)
+    rows = [
+        (None if each is None else each[j])
+        for each, n in zip(results.continuations, results.n_given, strict=True)
+        for j in range(n)
+    ]
+    return {
+        "logprobs": [float("nan") if row is None else row.logprob for row in rows],
+        "token_logprobs": [
+            None if row is None else row.token_logprobs.tolist() for row in rows
+        ],
+        **_outcome(results),
+    }
+
+
+@_boundary
+def perplexity_start(
+    context: lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, lh.Job[lh.PerplexityResults]]:
+    """Starts `perplexity`; None is a text that fails.
+
+    Args:
+        context: Where to run.
+        texts: Texts or token ids.
+        options: `parse_special`; `on_error`; `journal`, if any.
+    """
+    arguments = _given(texts, context.model, options)
+    return {"job": lh.start_perplexity(context, arguments.pop("prompts"), **arguments)}
+
+
+@_boundary
+def perplexity_result(job: lh.Job[lh.PerplexityResults]) -> dict[str, Any]:
+    """The results as columns. Waits for the end of the job."""
+    results = _results(job)
+    known = [each is not None for each in results.token_logprobs]
+    return {
+        "perplexities": results.perplexity.tolist(),
+        "n_tokens": [
+            float(n) if is_known else float("nan")
+            for n, is_known in zip(results.n_tokens, known, strict=True)
+        ],
+        **_outcome(results),
+    }
+
+
+@_boundary
+def calibration_fit(
+    probs: Sequence[Sequence[float]], names: Sequence[str], method: str
+) -> str:
+    """Fits a calibration to probabilities, by rows. Returns it as JSON, for `apply`."""
+    fit = {"batch": lh.calibrate_batch, "contextual": lh.calibrate_contextual}[method]
+    calibration = fit(np.array(probs, dtype=float).reshape(len(probs), len(names)))
+    return dataclasses.replace(calibration, names=tuple(names)).to_json()
+
+
+@_boundary
+def calibration_apply(
+    calibration: str, probs: Sequence[Sequence[float]], names: Sequence[str]
+) -> dict[str, Any]:
+    """Calibrates probabilities, by rows. Returns what `classify_result` says of them."""
+    made = lh.Calibration.from_json(calibration)
+    made.check_names(names)
+    values = made.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
+    results = lh.ClassifyResults(
+        names=tuple(names),
+        probs=values,
+        logprobs=values,
+        normalize="sum",
+        errors=[None] * len(values),
+        finish_reasons=["stop"] * len(values),
+        stats=lh.Stats(),
+    )
+    return {
+        "labels": results.labels,
+        "probs": values.tolist(),
+        "prob": results.prob.tolist(),
+        "margin": results.margin.tolist(),
+        "entropy": results.entropy.tolist(),
+    }
+
+
+def _results(job: lh.Job[_T]) -> _T:
+    """A job's results, also where a prompt failed and that stopped the call."""
+    try:
+        return job.results()
+    except lh.GenerationError as error:
+        results: _T = error.results
+        return results
+
+
+def _outcome(
+    results: lh.ClassifyResults | lh.ScoreResults | lh.PerplexityResults,
+) -> dict[str, Any]:
+    return {
+        "errors": [_clean_or_none(error) for error in results.errors],
+        "finish_reasons": list(results.finish_reasons),
         "stats": _stats(results.stats),
     }
 

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from typing import TYPE_CHECKING, Literal, overload
 
-from llamaherd.api.progress import reporter
+from llamaherd.api.running import none_answered, run_to_end, start
 from llamaherd.core import checks
-from llamaherd.core.errors import ContextClosedError, Interrupted
-from llamaherd.core.results import Result, Results
+from llamaherd.core.errors import ContextClosedError
 from llamaherd.core.sampling import SamplingParams, SamplingSettings
-from llamaherd.core.stats import Stats
 from llamaherd.journal.recording import recorded
 from llamaherd.run.call import ON_ERROR, Call, OnError
 from llamaherd.run.contexts_of_llamas import as_context
 from llamaherd.run.handle import Handle
-from llamaherd.run.interrupts import Interrupts, wait_for_end
-from llamaherd.run.job import Job
+from llamaherd.run.interrupts import Interrupts
 from llamaherd.run.requests import make_requests
 from llamaherd.run.settings import shows_settings
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
     from llamaherd.api.progress import ProgressOption
     from llamaherd.core.request import Request
+    from llamaherd.core.results import Result, Results
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
     from llamaherd.run.context import Context
+    from llamaherd.run.job import Job
 
     # The arguments of a `Job`.
     Prepared = tuple[Context, Call | RecordedCall, object]
@@ -57,6 +55,7 @@ def generate_parallel(
     system: str | None = None,
     strict: bool = False,
     retries: int = DEFAULT_RETRIES,
+    logprobs: int | None = None,
     **settings: Unpack[SamplingSettings],
 ) -> Results:
     """Answers many prompts at once.
@@ -91,6 +90,9 @@ def generate_parallel(
         retries: How often to try for another answer, drawn with another seed, where one
             ended and does not follow its schema. If none does, that prompt fails, with
             the last text that could not be made good in `partial`.
+        logprobs: Of how many of the most likely tokens to tell the log-probabilities in
+            each place, beside those of the answer's own tokens: see `Result.logprobs`;
+            0: the answer's own only; None: none.
         **settings: How tokens are drawn and where answers end, such as max_tokens,
             temperature, stop and choices: any field of `SamplingParams`. A schema, regex,
             grammar or choices may be a list with one for each prompt, None for none. A
@@ -136,9 +138,10 @@ def generate_parallel(
             system=system,
             strict=strict,
             retries=retries,
+            logprobs=logprobs,
         )
 
-    return _run(prepare, progress, prompts, n)
+    return run_to_end(prepare, progress, prompts, lambda count: none_answered(count, n))
 
 
 @shows_settings
@@ -155,36 +158,31 @@ def start_parallel(
     system: str | None = None,
     strict: bool = False,
     retries: int = DEFAULT_RETRIES,
+    logprobs: int | None = None,
     **settings: Unpack[SamplingSettings],
-) -> Job:
+) -> Job[Results]:
     """Starts what `generate_parallel` does and returns at once; same arguments.
 
     Wrong arguments raise here, before anything runs.
     """
     n = checks.integer("n", n, 1, _MAX_SAMPLES)
-    with Interrupts() as interrupts:
-        with interrupts.let_through():
-            prepared = _prepare(
-                ctx,
-                prompts,
-                n=n,
-                params=params,
-                settings=settings,
-                parse_special=parse_special,
-                on_error=on_error,
-                journal=journal,
-                chat=chat,
-                system=system,
-                strict=strict,
-                retries=retries,
-            )
-        job = Job(*prepared)
-        try:
-            interrupts.deliver()
-        except BaseException:
-            job.cancel()
-            raise
-    return job
+    return start(
+        lambda: _prepare(
+            ctx,
+            prompts,
+            n=n,
+            params=params,
+            settings=settings,
+            parse_special=parse_special,
+            on_error=on_error,
+            journal=journal,
+            chat=chat,
+            system=system,
+            strict=strict,
+            retries=retries,
+            logprobs=logprobs,
+        )
+    )
 
 
 def _prepare(
@@ -201,6 +199,7 @@ def _prepare(
     system: str | None,
     strict: bool,
     retries: int,
+    logprobs: int | None,
 ) -> Prepared:
     """The arguments of the `Job` that `start_parallel` starts."""
     context = as_context(ctx)
@@ -216,6 +215,7 @@ def _prepare(
         system=system,
         strict=strict,
         retries=retries,
+        logprobs=logprobs,
     )
     return context, call if journal is None else recorded(call, context, journal), ctx
 
@@ -229,6 +229,7 @@ class Settings(SamplingSettings, total=False):
     system: str | None
     strict: bool
     retries: int
+    logprobs: int | None
 
 
 @overload
@@ -259,6 +260,7 @@ def generate(  # noqa: D417 - the others are explained once
     system: str | None = None,
     strict: bool = False,
     retries: int = DEFAULT_RETRIES,
+    logprobs: int | None = None,
     **settings: Unpack[SamplingSettings],
 ) -> Result | Iterator[str]:
     """Answers one prompt. The arguments are those of `generate_parallel`.
@@ -297,8 +299,9 @@ def generate(  # noqa: D417 - the others are explained once
         system=system,
         strict=strict,
         retries=retries,
+        logprobs=logprobs,
     )
-    return _run(lambda: (context, call, ctx), False, [prompt])[0]
+    return run_to_end(lambda: (context, call, ctx), False, [prompt], none_answered)[0]
 
 
 def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
@@ -314,60 +317,6 @@ def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
             handle.cancel()
 
 
-def _run(
-    prepare: Callable[[], Prepared],
-    progress: ProgressOption,
-    prompts: object,
-    n: int = 1,
-) -> Results:
-    """Runs a call to its end, or to Ctrl-C, which loses nothing whenever it comes.
-
-    Args:
-        prepare: Makes the arguments of a `Job`.
-        progress: As it was given.
-        prompts: As they were given.
-        n: Samples a prompt.
-    """
-    results: Results | None = None
-    try:
-        with Interrupts() as interrupts, reporter(progress) as report:
-            with interrupts.let_through():
-                prepared = prepare()
-            job = Job(*prepared)
-            try:
-                wait_for_end(job, report, interrupts)
-            except KeyboardInterrupt:
-                results = job.results()
-                raise
-            results = job.results()
-        interrupts.deliver()
-        return results  # noqa: TRY300 - as late as that Ctrl-C may come
-    except KeyboardInterrupt:
-        if results is None:  # nothing has begun
-            results = _none_answered(len(prompts) if isinstance(prompts, Sized) else 0, n)
-        raise Interrupted(results) from None
-
-
-def _none_answered(n_prompts: int, n: int) -> Results:
-    results = [
-        Result(
-            index=i,
-            sample=j,
-            text=None,
-            tokens=[],
-            finish_reason="cancelled",
-            complete=False,
-            error=None,
-            n_prompt_tokens=0,
-            n_reused_tokens=0,
-            seed=0,
-        )
-        for i in range(n_prompts)
-        for j in range(n)
-    ]
-    return Results(results, Stats(n_prompts=n_prompts, n_samples=len(results)), n)
-
-
 def _make_call(
     context: Context,
     prompts: object,
@@ -381,6 +330,7 @@ def _make_call(
     system: str | None,
     strict: bool,
     retries: int,
+    logprobs: int | None,
 ) -> Call:
     if context.closed:
         raise ContextClosedError("ctx is closed")
@@ -394,6 +344,7 @@ def _make_call(
         system=system,
         n=n,
         strict=strict,
+        logprobs=logprobs,
     )
     return Call(
         requests,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from llamaherd.core.results import Results
+from typing import Any
 
 
 class LlamaHerdError(Exception):
@@ -89,11 +86,11 @@ class GenerationError(LlamaHerdError, RuntimeError):
         results: What there was when the call stopped, one result per prompt.
     """
 
-    def __init__(self, message: str, results: Results) -> None:
+    def __init__(self, message: str, results: Any) -> None:  # noqa: ANN401 - of any call
         super().__init__(message)
         self.results = results
 
-    def __reduce__(self) -> tuple[type, tuple[str, Results]]:
+    def __reduce__(self) -> tuple[type, tuple[str, Any]]:
         return type(self), (str(self), self.results)
 
 

@@ -101,6 +101,10 @@ class Output:
         is_rejected: Whether it failed without being run.
         cost: What it took.
         first_token_s: Seconds from its submission to its first token; 0: it has none.
+        scores: float64[n_nodes], log-probabilities of its tree's tokens; None: no score.
+        logprobs: float64[n_tokens], of the answer's tokens; None: not asked for.
+        top_logprobs: For each token the most likely ones in its place, and the logarithms
+            of their probabilities, the most likely first.
     """
 
     finish: Finish
@@ -113,6 +117,9 @@ class Output:
     is_rejected: bool = False
     cost: Cost = NO_COST
     first_token_s: float = 0.0
+    scores: Sequence[float] | None = None
+    logprobs: Sequence[float] | None = None
+    top_logprobs: Sequence[dict[int, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

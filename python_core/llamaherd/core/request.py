@@ -26,6 +26,25 @@ class Shape(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TokenTree:
+    """Continuations of a prompt as a tree of tokens: what begin alike share nodes.
+
+    Attributes:
+        tokens: int32[n_nodes].
+        parents: int32[n_nodes], each less than the node's own number; -1: the prompt.
+        depth: Tokens of the longest continuation.
+    """
+
+    tokens: array[int]
+    parents: array[int]
+    depth: int
+
+    def to_bytes(self) -> bytes:
+        """All of it."""
+        return self.tokens.tobytes() + self.parents.tobytes()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is asked of the engine.
@@ -33,6 +52,7 @@ class Request:
     Attributes:
         tokens: int32[n], the whole prompt.
         max_tokens: Tokens to generate at most; 0: a prefix, held for others to fork from.
+            Of a score the depth of its tree.
         sampling: Settings of the sampler chain; its `max_tokens`, `stop` and `seed` are
             already worked into the fields here.
         stop: Texts that end the answer.
@@ -42,6 +62,9 @@ class Request:
         shape: Of `sampling.schema`; None: there is none.
         priority: Requests with a higher one go first, and take the slots of others.
         is_whole: Of a prefix: it is somebody's whole prompt, and its logits are kept.
+        tree: Generate nothing, but tell the log-probabilities of these tokens.
+        logprobs: Of how many of the most likely tokens the log-probabilities are wanted,
+            beside each token of the answer; None: of none.
     """
 
     tokens: array[int]
@@ -54,6 +77,8 @@ class Request:
     shape: Shape | None = field(default=None, compare=False)
     priority: int = 0
     is_whole: bool = False
+    tree: TokenTree | None = None
+    logprobs: int | None = None
 
 
 def too_long(request: Request, capacity: int, whose: str) -> str:
@@ -63,6 +88,11 @@ def too_long(request: Request, capacity: int, whose: str) -> str:
         return "the prompt is empty: it has no tokens"
     if n_prompt + n_answer <= capacity:
         return ""
+    if request.tree is not None:
+        return (
+            f"the prompt and its longest continuation have {n_prompt + n_answer} tokens, "
+            f"more than the {capacity} that {whose}: shorten them"
+        )
     return (
         f"the prompt has {n_prompt} tokens; with max_tokens ({n_answer}) "
         f"that is {n_prompt + n_answer}, more than the {capacity} that "

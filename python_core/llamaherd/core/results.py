@@ -41,6 +41,13 @@ class Result:
         parsed: What an answer says that follows a schema: what JSON gives, or an instance
             of the type that was the schema; None without a schema, or if it failed.
         stats: What it took; None: it was not run, but copied or found in the journal.
+        logprobs: With `logprobs=k` the natural logarithm of each token's probability, as
+            the model has it: before bias, grammar, penalties and temperature. NaN where a
+            token was not drawn.
+        top_logprobs: With `logprobs=k` for each token the k most likely ones in its
+            place, the most likely first: token id to the logarithm of its probability.
+        scores: Log-probabilities of a tree of tokens: what `classify_parallel`,
+            `score_parallel` and `perplexity` are made of; None: it was an answer.
     """
 
     index: int
@@ -56,6 +63,9 @@ class Result:
     seed: int
     parsed: Any = field(default=None, repr=False)
     stats: RequestStats | None = field(default=None, compare=False, repr=False)
+    logprobs: list[float] | None = field(default=None, repr=False)
+    top_logprobs: list[dict[int, float]] | None = field(default=None, repr=False)
+    scores: Sequence[float] | None = field(default=None, repr=False)
 
     @property
     def n_generated_tokens(self) -> int:

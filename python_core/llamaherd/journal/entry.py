@@ -7,13 +7,14 @@ from array import array
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.journal.file import DamagedError
 
 if TYPE_CHECKING:
     from llamaherd.core.results import FinishReason
 
+_N = TypeVar("_N", int, float)
 # Stands in place of an error with an answer that a stop text ended before its grammar
 # did. All others with "stop" are complete.
 _CUT = "cut off by a stop text"
@@ -38,6 +39,8 @@ class JournalEntry:
         created: When it was stored; with a time zone, UTC.
         version: Of llamaherd.
         key: Made of all that the text depends on, in hexadecimal.
+        numbers: float64[n]: log-probabilities, if the call asked for any; of an answer
+            those of its tokens come first.
     """
 
     prompt: str
@@ -54,6 +57,7 @@ class JournalEntry:
     created: datetime
     version: str
     key: str
+    numbers: tuple[float, ...] = ()
 
     @property
     def n_generated_tokens(self) -> int:
@@ -76,6 +80,7 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
         _little_endian(array("i", entry.tokens)).tobytes(),
         entry.finish_reason,
         _CUT if entry.finish_reason == "stop" and not entry.complete else entry.error,
+        _little_endian(array("d", entry.numbers)).tobytes() if entry.numbers else None,
         entry.created.timestamp(),
     )
     return (*row, _digest(row))
@@ -93,6 +98,8 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         )
     tokens = array("i")
     tokens.frombytes(row[9])
+    numbers = array("d")
+    numbers.frombytes(row[12] or b"")
     return JournalEntry(
         model=row[0],
         model_sha256=row[1].hex(),
@@ -107,7 +114,8 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         finish_reason=row[10],
         complete=row[10] == "stop" and row[11] is None,
         error=row[11] if row[10] == "error" else None,
-        created=datetime.fromtimestamp(row[12], timezone.utc),
+        numbers=tuple(_little_endian(numbers)),
+        created=datetime.fromtimestamp(row[13], timezone.utc),
     )
 
 
@@ -116,7 +124,7 @@ def _digest(row: tuple[Any, ...]) -> bytes:
     return blake2b(repr(row).encode(), digest_size=8).digest()
 
 
-def _little_endian(numbers: array[int]) -> array[int]:
+def _little_endian(numbers: array[_N]) -> array[_N]:
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

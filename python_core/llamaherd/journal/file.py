@@ -58,6 +58,7 @@ CREATE TABLE result (
   tokens BLOB NOT NULL,  -- int32, little-endian
   finish_reason TEXT NOT NULL CHECK (finish_reason IN ('stop', 'length', 'error')),
   error TEXT,
+  numbers BLOB,  -- float64, little-endian: log-probabilities, if there are any
   created REAL NOT NULL,  -- seconds since 1970
   digest BLOB NOT NULL
 );

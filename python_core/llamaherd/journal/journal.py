@@ -38,20 +38,21 @@ INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?,
 # An answer stays as it was stored first; a failure gives way to what comes after it.
 _ADD_RESULT = """
 INSERT INTO result (origin, key, prompt, n_prompt_tokens, seed, text, tokens,
-                    finish_reason, error, created, digest)
+                    finish_reason, error, numbers, created, digest)
 VALUES ((SELECT id FROM origin WHERE model = ? AND model_sha256 = ? AND settings = ?
-         AND version = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         AND version = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET
   origin = excluded.origin, prompt = excluded.prompt,
   n_prompt_tokens = excluded.n_prompt_tokens, seed = excluded.seed,
   text = excluded.text, tokens = excluded.tokens,
   finish_reason = excluded.finish_reason, error = excluded.error,
+  numbers = excluded.numbers,
   created = excluded.created, digest = excluded.digest
 WHERE result.finish_reason = 'error'
 """
 _SELECT = """
 SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, seed, text,
-       tokens, finish_reason, error, created, digest
+       tokens, finish_reason, error, numbers, created, digest
 FROM result LEFT JOIN origin ON origin.id = result.origin
 """
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"

@@ -35,6 +35,10 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
     own: dict[str, object] = {"max_tokens": request.max_tokens, "stop": request.stop}
     if uses_llguidance(sampling):
         own["engine"] = f"llguidance {llguidance.load()}"
+    if request.tree is not None:
+        own["score"] = hashlib.sha256(request.tree.to_bytes()).hexdigest()
+    if request.logprobs is not None:
+        own["logprobs"] = request.logprobs
     return json.dumps({**context, **changed, **own}, sort_keys=True, ensure_ascii=False)
 
 

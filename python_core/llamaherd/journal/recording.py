@@ -19,6 +19,7 @@ from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.file import shown
 from llamaherd.journal.journal import VERSION, Journal
 from llamaherd.journal.key import journal_key, settings_json
+from llamaherd.journal.numbers import numbers_of, with_numbers
 from llamaherd.model.tokens import detokenize
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class RecordedCall:
                 break
             entry = self._journal.find(self._keys[i])
             if entry is not None:
-                known[i] = Output(
+                output = Output(
                     finish=_FINISH[entry.finish_reason],
                     text=entry.text or "",
                     tokens=entry.tokens,
@@ -174,6 +175,7 @@ class RecordedCall:
                     seed=request.seed,
                     complete=entry.complete,
                 )
+                known[i] = with_numbers(output, request, entry.numbers)
         return known
 
     def _name_loras(self, is_cancelled: Callable[[], bool]) -> bool:
@@ -228,6 +230,7 @@ class RecordedCall:
             created=datetime.now(timezone.utc),
             version=VERSION,
             key=self._keys[i].hex(),
+            numbers=tuple(numbers_of(output)),
         )
 
     def _text(self, tokens: Sequence[int]) -> str:

@@ -47,6 +47,7 @@ class Lib:
     LH_POOLING_MEAN: int
     LH_POOLING_CLS: int
     LH_POOLING_LAST: int
+    LH_MAX_LOGPROBS: int
 
     def lh_backend_init(self, chain: int) -> None: ...
     def lh_backend_free(self) -> None: ...

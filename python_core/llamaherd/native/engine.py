@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, fields, replace
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from llamaherd.core.outcome import Cost, Counts, Finish, Output, Piece, RunOutcome, Status
 from llamaherd.core.sampling import PLAIN_SETTINGS, SamplingParams
@@ -14,13 +15,19 @@ from llamaherd.native.shim import check, ffi, free_early, free_with, lib
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.request import Request, Shape
+    from llamaherd.core.request import Request, Shape, TokenTree
     from llamaherd.native._shim import CData
 
 _MAX_SETTINGS = 1024  # kept in native form; grammars can be large
 # Tests and measurements only: tokens that must come are computed one a step.
 STEP_FORCED = False
 _MAX_EVENTS = 512  # more than libllama allows sequences
+
+
+class _Logprobs(TypedDict, total=False):
+    scores: array[float]
+    logprobs: list[float]
+    top_logprobs: list[dict[int, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +136,17 @@ class NativeEngine:
         native.draft = may_draft
         native.watch = is_watched
         native.whole = request.is_whole
-        if request.max_tokens > 0:
+        if request.logprobs is not None:
+            native.logprobs = 1 + request.logprobs
+        kept = None
+        if request.tree is not None:
+            native.score, kept = _native_score(request.tree)
+        elif request.max_tokens > 0:
             native.sampling, _ = self._sampling(request)
             native.step_forced = STEP_FORCED
             native.sampling.seed = request.seed
         check(lib.lh_engine_submit(self._engine, native, self._error), self._error)
+        del kept  # what `native` points to, until here
 
     def run(
         self,
@@ -196,6 +209,7 @@ class NativeEngine:
                 decode_s=info.t_decode_s,
             ),
             first_token_s=info.t_first_s,
+            **_logprobs(info),
         )
 
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
@@ -296,6 +310,39 @@ def _native_params(params: EngineParams) -> CData:
     for field in fields(EngineParams):
         setattr(native, field.name, getattr(params, field.name))
     return native
+
+
+def _native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
+    native = ffi.new("lh_score *")
+    tokens = ffi.from_buffer("int32_t[]", tree.tokens)
+    parents = ffi.from_buffer("int32_t[]", tree.parents)
+    native.n_nodes = len(tree.tokens)
+    native.token = tokens
+    native.parent = parents
+    return native, [native, tokens, parents]
+
+
+def _logprobs(info: CData) -> _Logprobs:
+    """The fields of an `Output` that are log-probabilities."""
+    out: _Logprobs = {}
+    if info.n_scores > 0:
+        out["scores"] = array("d", ffi.buffer(info.scores, 8 * info.n_scores)[:])
+    if info.n_logprobs >= 0:
+        n, k = info.n_logprobs, info.n_top
+        out["logprobs"] = ffi.unpack(info.logprobs, n) if n else []
+        tokens = ffi.unpack(info.top_tokens, n * k) if n * k else []
+        values = ffi.unpack(info.top_logprobs, n * k) if n * k else []
+        out["top_logprobs"] = [
+            {
+                token: value
+                for token, value in zip(
+                    tokens[k * i : k * (i + 1)], values[k * i : k * (i + 1)], strict=True
+                )
+                if token >= 0
+            }
+            for i in range(n)
+        ]
+    return out
 
 
 def uses_llguidance(params: SamplingParams) -> bool:

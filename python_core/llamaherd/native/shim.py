@@ -32,6 +32,7 @@ __all__ = ["ffi", "lib"]  # for the other modules of this room
 # Sizes that drivers of the engine plan with: see llamaherd.h.
 CELL_BLOCK = lib.LH_CELL_BLOCK
 UNIFORM_ROWS = lib.LH_UNIFORM_ROWS
+MAX_LOGPROBS = lib.LH_MAX_LOGPROBS
 AMX_ROWS = lib.LH_AMX_ROWS
 MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
 

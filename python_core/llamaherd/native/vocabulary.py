@@ -86,6 +86,11 @@ def _filled(
         capacity = size[0]
 
 
+def is_control(model: CData, token: int) -> bool:
+    """Whether a token stands for no text, such as the end of a turn."""
+    return bool(lib.lh_token_is_control(model, token))
+
+
 def token_text(model: CData, token: int) -> str | None:
     """A token as the vocabulary writes it; None outside the vocabulary."""
     return text_or_none(lib.lh_token_text(model, token))

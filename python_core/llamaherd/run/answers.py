@@ -115,4 +115,7 @@ def as_result(
         seed=request.seed,
         stats=stats,
         parsed=parsed,
+        logprobs=None if output.logprobs is None else list(output.logprobs),
+        top_logprobs=None if output.top_logprobs is None else list(output.top_logprobs),
+        scores=output.scores if is_finished else None,
     )

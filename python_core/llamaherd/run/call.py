@@ -300,6 +300,8 @@ def find_copies(requests: Sequence[Request]) -> dict[int, int]:
             request.stop,
             request.sampling,
             request.problem,
+            request.logprobs,
+            None if request.tree is None else request.tree.to_bytes(),
         )
         original = first.setdefault(key, i)
         if original != i:

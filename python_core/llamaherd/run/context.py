@@ -258,6 +258,7 @@ class Context:
         system: str | None = None,
         priority: int = 0,
         stream: bool = False,
+        logprobs: int | None = None,
         **settings: Unpack[SamplingSettings],
     ) -> Handle:
         """Has a prompt answered beside all others, and returns at once.
@@ -271,6 +272,7 @@ class Context:
             priority: A prompt with a higher one goes first; if there is no free slot,
                 it takes that of one with a lower one, which goes on later where it was.
             stream: Whether pieces of the answer are wanted from its first token on.
+            logprobs: As one of those of `generate_parallel`.
             **settings: As there.
 
         Returns:
@@ -296,6 +298,7 @@ class Context:
             chat=chat,
             system=system,
             priority=checks.integer("priority", priority, -100, 100),
+            logprobs=logprobs,
         )
         is_stream = checks.flag("stream", stream)
         with Interrupts() as interrupts:

@@ -6,21 +6,24 @@ import os
 import sys
 import warnings
 from threading import Event
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
 from llamaherd.core import checks
 from llamaherd.core.errors import JournalWarning
 from llamaherd.run.threads import start_thread, wait_for
 
 if TYPE_CHECKING:
-    from llamaherd.core.results import Results
     from llamaherd.core.stats import Progress
     from llamaherd.run.context import Context
     from llamaherd.run.loop import Loop
     from llamaherd.run.threads import Worker
 
 
-class Runnable(Protocol):
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+
+
+class Runnable(Protocol[_R_co]):
     """A call, or one whose results are stored as they come."""
 
     @property
@@ -37,29 +40,31 @@ class Runnable(Protocol):
         """Ends it soon; from any thread."""
         ...
 
-    def run(self, loop: Loop) -> Results:
+    def run(self, loop: Loop) -> _R_co:
         """Answers the prompts."""
         ...
 
 
-class Job:
+class Job(Generic[_R]):
     """A call under way, in a thread that prepares it, waits and collects its results.
 
     Args:
         context: Where to run.
-        call: What to run.
+        call: What to run; its results are the job's.
         owner: Is kept alive: a Llama whose model the context uses, perhaps.
 
     Raises:
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
 
-    def __init__(self, context: Context, call: Runnable, owner: object = None) -> None:
+    def __init__(
+        self, context: Context, call: Runnable[_R], owner: object = None
+    ) -> None:
         self._owner = owner
         self._context = context
         self._call = call
         self._is_done = Event()
-        self._results: Results | None = None
+        self._results: _R | None = None
         self._error: BaseException | None = None
         self._worker: Worker | None = None
         self._worker = start_thread(self, self._run)
@@ -87,7 +92,7 @@ class Job:
         """Ends the call within a fraction of a second; what is finished is kept."""
         self._call.cancel()
 
-    def results(self) -> Results:
+    def results(self) -> _R:
         """Waits for the call and returns its results.
 
         Raises:
@@ -120,7 +125,8 @@ class Job:
         try:
             self._results = self._call.run(self._context.loop)
             if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
-                sys.stderr.write(f"llamaherd: {self._results.stats}\n")
+                stats = getattr(self._results, "stats", self._results)
+                sys.stderr.write(f"llamaherd: {stats}\n")
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._error = error
         finally:

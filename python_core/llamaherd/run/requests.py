@@ -42,6 +42,7 @@ def make_requests(
     priority: int = 0,
     n: int = 1,
     strict: bool = False,
+    logprobs: int | None = None,
 ) -> tuple[list[Request], int]:
     """Checks the arguments of a call and tokenizes its prompts.
 
@@ -57,6 +58,7 @@ def make_requests(
         priority: Of the requests.
         n: Samples a prompt.
         strict: Whether a schema of which masks cannot enforce all is an error.
+        logprobs: See `Request`.
 
     Returns:
         A request for each sample of the first prompt, then of the next one, and the base
@@ -69,6 +71,8 @@ def make_requests(
     """
     constraints = Constraints(settings, strict=checks.flag("strict", strict))
     of_call = params_of_call(constraints.settings)
+    if logprobs is not None:
+        logprobs = checks.integer("logprobs", logprobs, 0, shim.MAX_LOGPROBS)
     checks.choice("parse_special", parse_special, PARSE_SPECIAL)
     if checks.flag("chat", chat):
         prompts = chat_prompts(model, prompts, system)
@@ -108,6 +112,7 @@ def make_requests(
             seed=shim.derive_seed(own_base, i),
             text=prompt if isinstance(prompt, str) else None,
             priority=priority,
+            logprobs=logprobs,
         )
         if not request.problem:
             problem = too_long(request, model.n_ctx_train, "the model was trained for")
@@ -134,7 +139,7 @@ def _tokens_or_problem(
 ) -> tuple[array[int], str]:
     """A prompt's tokens, or none and why they cannot be had, or need not be."""
     try:
-        problem = _too_long(model, name, prompt) if isinstance(prompt, str) else ""
+        problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
         if problem:
             return array("i"), problem
         return prompt_tokens(model, name, prompt, parse_special), ""
@@ -152,7 +157,7 @@ def _shape_or_problem(
         return None, str(error)
 
 
-def _too_long(model: Model, name: str, text: str) -> str:
+def surely_too_long(model: Model, name: str, text: str) -> str:
     """Why a long text has more tokens than the model was trained for; "": it may not.
 
     Some of libllama's tokenizers take time that grows with the square of the tokens, so

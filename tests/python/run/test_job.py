@@ -9,8 +9,8 @@ import pytest
 from fake_engine import FakeEngine
 from journalled import FakeContext
 from llamaherd import ContextClosedError, Interrupted, Progress
-from llamaherd.api.generate import _run
 from llamaherd.api.progress import reporter
+from llamaherd.api.running import none_answered, run_to_end
 from llamaherd.core.request import Request
 from llamaherd.run.call import Call
 from llamaherd.run.job import Job
@@ -104,7 +104,9 @@ def test_progress_is_reported_on_the_calling_thread() -> None:
         threads.add(threading.current_thread())
 
     context = FakeContext(SlowEngine(4096, 12))
-    results = _run(lambda: (context, call(60, 20), None), report, range(60))
+    results = run_to_end(
+        lambda: (context, call(60, 20), None), report, range(60), none_answered
+    )
     assert len(results) == 60
     assert len(seen) > 1
     assert seen[-1].n_done == seen[-1].n_total == 60
@@ -119,7 +121,9 @@ def test_an_interrupt_keeps_the_finished() -> None:
 
     context = FakeContext(SlowEngine(4096, 12))
     with pytest.raises(KeyboardInterrupt) as caught:
-        _run(lambda: (context, call(2000, 20), None), report, range(2000))
+        run_to_end(
+            lambda: (context, call(2000, 20), None), report, range(2000), none_answered
+        )
     assert isinstance(caught.value, Interrupted)
     finished = [result for result in caught.value.results if result.is_finished]
     assert 10 < len(finished) < 2000
@@ -134,7 +138,9 @@ def test_a_failing_progress_function_ends_the_call() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        _run(lambda: (context, call(2000, 20), None), report, range(2000))
+        run_to_end(
+            lambda: (context, call(2000, 20), None), report, range(2000), none_answered
+        )
     context.loop.wait()
     assert not context.engine.slots
 

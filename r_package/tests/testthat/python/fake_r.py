@@ -12,7 +12,11 @@ Python writes it.
 import functools
 import hashlib
 import struct
+import json
+import math
 import time
+
+NAN = math.nan
 
 _seen = {}
 
@@ -309,6 +313,114 @@ def embed_result(job):
         "n_embd": 2,
         "errors": errors,
         "stats": {"n_texts": len(errors), "line": f"{len(errors)} texts in no time"},
+    }
+
+
+@_boundary
+def classify_start(context, prompts, options):
+    if context.is_closed:
+        raise ContextClosedError("the context is closed")
+    return {"job": Job(prompts, options)}
+
+
+def _outcome(job):
+    n = len(job.prompts)
+    answers = [_answer(prompt) for prompt in job.prompts[: job.n_done]]
+    answers += [(None, None, "cancelled")] * (n - job.n_done)
+    return {
+        "errors": [answer[1] for answer in answers],
+        "finish_reasons": ["stop" if a[0] else a[2] for a in answers],
+        "stats": {"n_prompts": float(n), "seed": 0.0, "line": f"{n} prompts in no time"},
+    }
+
+
+@_boundary
+def classify_result(job):
+    """The first label is twice as likely as the second, and so on."""
+    outcome = _outcome(job)
+    names = job.options["names"]
+    k = len(names)
+    weights = [2.0**-j for j in range(k)]
+    probs = [weight / sum(weights) for weight in weights]
+    rows = [probs if r == "stop" else [NAN] * k for r in outcome["finish_reasons"]]
+    good = [reason == "stop" for reason in outcome["finish_reasons"]]
+    return {
+        "names": names,
+        "labels": [names[0] if each else None for each in good],
+        "probs": rows,
+        "logprobs": [[math.log(p / 2) for p in row] for row in rows],
+        "prob": [row[0] for row in rows],
+        "margin": [row[0] - row[1] if k > 1 else row[0] for row in rows],
+        "entropy": [-sum(p * math.log(p) for p in row) for row in rows],
+        "coverage": [0.5 if each else NAN for each in good],
+        **outcome,
+    }
+
+
+@_boundary
+def score_start(context, prompts, options):
+    return {"job": Job(prompts, options)}
+
+
+@_boundary
+def score_result(job):
+    """A token is a character, of a probability of a half."""
+    outcome = _outcome(job)
+    rows = [
+        [-math.log(2)] * len(text) if reason == "stop" else None
+        for texts, reason in zip(
+            job.options["continuations"], outcome["finish_reasons"], strict=True
+        )
+        for text in texts
+    ]
+    return {
+        "logprobs": [NAN if row is None else sum(row) for row in rows],
+        "token_logprobs": rows,
+        **outcome,
+    }
+
+
+@_boundary
+def perplexity_start(context, texts, options):
+    return {"job": Job(texts, options)}
+
+
+@_boundary
+def perplexity_result(job):
+    outcome = _outcome(job)
+    good = [reason == "stop" for reason in outcome["finish_reasons"]]
+    return {
+        "perplexities": [2.0 if each else NAN for each in good],
+        "n_tokens": [
+            float(len(text)) if each else NAN
+            for text, each in zip(job.prompts, good, strict=True)
+        ],
+        **outcome,
+    }
+
+
+@_boundary
+def calibration_fit(probs, names, method):
+    n = len(probs)
+    prior = [sum(row[j] for row in probs) / n for j in range(len(names))]
+    return json.dumps({"names": names, "prior": prior, "method": method, "n": n})
+
+
+@_boundary
+def calibration_apply(calibration, probs, names):
+    stored = json.loads(calibration)
+    if stored["names"] != list(names):
+        raise ValueError(f"the calibration is for the labels {stored['names']}")
+    rows = []
+    for row in probs:
+        shares = [p / q for p, q in zip(row, stored["prior"], strict=True)]
+        rows.append([share / sum(shares) for share in shares])
+    return {
+        "labels": [names[row.index(max(row))] for row in rows],
+        "probs": rows,
+        "prob": [max(row) for row in rows],
+        "margin": [max(row) - sorted(row)[-2] for row in rows],
+        "entropy": [-sum(p * math.log(p) for p in row) for row in rows],
     }
 
 

@@ -1,0 +1,45 @@
+"""Log-probabilities of a result as one row of numbers, and back."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.outcome import Output
+    from llamaherd.core.request import Request
+
+
+def numbers_of(output: Output) -> array[float]:
+    """What is stored: those of a score, or of an answer's tokens and then of the others.
+
+    Of the others the number of them comes before the pairs of token and number.
+    """
+    if output.scores is not None:
+        return array("d", output.scores)
+    if output.logprobs is None:
+        return array("d")
+    others = output.top_logprobs or [{} for _ in output.logprobs]
+    rows = ([len(row), *chain.from_iterable(row.items())] for row in others)
+    return array("d", [*output.logprobs, *chain.from_iterable(rows)])
+
+
+def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> Output:
+    """The output that they were stored for."""
+    if request.tree is not None:
+        return replace(output, scores=array("d", numbers))
+    if request.logprobs is None:
+        return output
+    n = len(output.tokens)
+    top: list[dict[int, float]] = []
+    at = n
+    while at < len(numbers):
+        end = at + 1 + 2 * int(numbers[at])
+        pairs = numbers[at + 1 : end]
+        top.append(dict(zip(map(int, pairs[::2]), pairs[1::2], strict=True)))
+        at = end
+    return replace(output, logprobs=list(numbers[:n]), top_logprobs=top)

@@ -1,0 +1,67 @@
+"""Continuations of a prompt as a tree of tokens, and what its scores say of them."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import TYPE_CHECKING
+
+from llamaherd.core.request import TokenTree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Of what is left after all that is known: rounding may leave nothing, or less.
+_LEAST_REST = 2.0**-52
+
+
+class Continuations:
+    """Continuations of a prompt as a tree.
+
+    Args:
+        each: int32[n] of each, one token or more.
+    """
+
+    def __init__(self, each: Sequence[array[int]]) -> None:
+        self._nodes: dict[tuple[int, int], int] = {}  # by parent and token
+        self._children: dict[int, list[int]] = {}
+        self._paths: list[list[int]] = []
+        for tokens in each:
+            at = -1
+            path = []
+            for token in tokens:
+                at = self._child(at, token)
+                path.append(at)
+            self._paths.append(path)
+
+    def _child(self, parent: int, token: int) -> int:
+        node = self._nodes.get((parent, token))
+        if node is None:
+            node = self._nodes[parent, token] = len(self._nodes)
+            self._children.setdefault(parent, []).append(node)
+        return node
+
+    @property
+    def tree(self) -> TokenTree:
+        """What the engine is asked."""
+        return TokenTree(
+            tokens=array("i", [token for _, token in self._nodes]),
+            parents=array("i", [parent for parent, _ in self._nodes]),
+            depth=max(map(len, self._paths)),
+        )
+
+    def token_logprobs(self, i: int, scores: Sequence[float]) -> list[float]:
+        """Those of continuation i's tokens."""
+        return [scores[node] for node in self._paths[i]]
+
+    def logprob(self, i: int, scores: Sequence[float]) -> float:
+        """Of continuation i, and that none that is longer is meant."""
+        return sum(self.token_logprobs(i, scores)) + self._end_logprob(i, scores)
+
+    def _end_logprob(self, i: int, scores: Sequence[float]) -> float:
+        """That continuation i ends where it does: that no longer one goes on from it."""
+        longer = self._children.get(self._paths[i][-1])
+        if longer is None:
+            return 0.0
+        rest = 1.0 - math.fsum(math.exp(scores[node]) for node in longer)
+        return math.log(max(rest, _LEAST_REST))

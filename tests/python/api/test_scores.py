@@ -1,0 +1,391 @@
+"""Calls that score: what they say on a real model, and their arguments."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd import _r
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+PROMPTS = ["The weather was great. Sentiment:", "I hate it. Sentiment:"]
+
+
+@pytest.fixture(scope="module")
+def context(smollm2: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(smollm2, flash_attn=True) as context:
+        yield context
+
+
+# ---- what they say ---------------------------------------------------------------------
+
+
+def test_labels_are_scored_as_continuations(context: lh.Context) -> None:
+    labels = ["positive", "negative", "positively charged"]
+    found = lh.classify_parallel(context, PROMPTS, labels)
+    assert found.labels == ["positive", "negative"]
+    same = lh.score_parallel(context, PROMPTS, [[f" {text}" for text in labels]] * 2)
+    assert found.logprobs == pytest.approx(np.array(same.logprob), abs=1e-6)
+    assert found.probs.sum(axis=1) == pytest.approx(1)
+    shares = np.exp(found.logprobs) / np.exp(found.logprobs).sum(axis=1, keepdims=True)
+    assert found.probs == pytest.approx(shares)
+    assert found.errors == [None, None]
+    assert found.finish_reasons == ["stop", "stop"]
+    assert found.stats.n_prompts == 2
+
+
+def test_labels_of_one_token_cost_nothing_beyond_the_prompt(context: lh.Context) -> None:
+    found = lh.classify_parallel(context, PROMPTS, ["positive", "negative", "neutral"])
+    assert found.stats.n_prefill_tokens == found.stats.n_prompt_tokens
+    assert found.stats.n_generated_tokens == 0
+    alone = lh.generate_parallel(context, PROMPTS, max_tokens=1, logprobs=1024)
+    for i, result in enumerate(alone):
+        top = result.top_logprobs[0]
+        for j, name in enumerate(found.names):
+            [token] = lh.tokenize(context.model, f" {name}")
+            if token in top:
+                assert found.logprobs[i, j] == pytest.approx(top[token], abs=1e-6)
+
+
+def test_a_label_is_no_likelier_for_being_the_beginning_of_another(
+    context: lh.Context,
+) -> None:
+    found = lh.classify_parallel(context, PROMPTS, ["very", "very good"])
+    plain = lh.score_parallel(context, PROMPTS, [[" very", " very good"]] * 2)
+    for i in range(2):
+        very, both = plain.logprob[i]
+        assert found.logprobs[i, 1] == pytest.approx(both, abs=1e-6)
+        # "very", and then anything but "good".
+        assert math.exp(found.logprobs[i, 0]) == pytest.approx(
+            math.exp(very) - math.exp(both), rel=1e-4
+        )
+    assert (found.coverage < 1).all()
+
+
+def test_readings_of_one_name_add_up(context: lh.Context) -> None:
+    each = lh.classify_parallel(context, PROMPTS, ["good", "great", "bad"])
+    both = lh.classify_parallel(
+        context, PROMPTS, {"good": "plus", "great": "plus", "bad": "minus"}
+    )
+    assert both.names == ("plus", "minus")
+    assert both.probs[:, 0] == pytest.approx(each.probs[:, :2].sum(axis=1))
+    assert both.coverage == pytest.approx(each.coverage)
+
+
+def test_normalizations_are_what_they_say(context: lh.Context) -> None:
+    labels = ["good", "not good at all"]
+
+    def scores(normalize: lh.core.scores.Normalize) -> lh.ClassifyResults:
+        return lh.classify_parallel(context, PROMPTS, labels, normalize=normalize)
+
+    plain = scores("sum")
+
+    def softmax(values: np.ndarray) -> np.ndarray:
+        shares = np.exp(values)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    n_tokens = [len(lh.tokenize(context.model, f" {text}")) for text in labels]
+    assert n_tokens == [1, 4]
+    for normalize, divisor in (("token", n_tokens), ("byte", [4, 15])):
+        found = scores(normalize)
+        assert found.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+        assert found.probs == pytest.approx(
+            softmax(plain.logprobs / np.array(divisor)), abs=1e-6
+        )
+    start = [context.model.info.bos]  # the model adds none to a text
+    prior = lh.score_parallel(context, [start], [[f" {text}" for text in labels]])
+    found = scores("pmi")
+    assert len(found) == 2
+    assert found.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+    assert found.probs == pytest.approx(
+        softmax(plain.logprobs - np.array(prior.logprob)), abs=1e-5
+    )
+    own = lh.classify_parallel(
+        context, PROMPTS, labels, normalize="pmi", pmi_prompt="Sentiment:"
+    )
+    prior = lh.classify_parallel(context, ["Sentiment:"], labels)
+    assert own.probs == pytest.approx(softmax(plain.logprobs - prior.logprobs), abs=1e-5)
+
+
+def test_chats_are_scored_where_the_answer_begins(context: lh.Context) -> None:
+    texts = ["Is fire hot? Answer yes or no.", [{"role": "user", "content": "Hi"}]]
+    found = lh.classify_parallel(
+        context, texts, ["Yes", "No", "<|im_end|>"], chat=True, system="Be brief."
+    )
+    prompts = [
+        lh.apply_chat_template(
+            context.model, [{"role": "system", "content": "Be brief."}, *messages]
+        )
+        for messages in ([{"role": "user", "content": texts[0]}], texts[1])
+    ]
+    same = lh.score_parallel(context, prompts, [["Yes", "No"]] * 2)
+    assert found.logprobs[:, :2] == pytest.approx(np.array(same.logprob), abs=1e-5)
+    pmi = lh.classify_parallel(context, texts, ["Yes", "No"], chat=True, normalize="pmi")
+    assert pmi.errors == [None, None]
+
+
+def test_perplexity_is_that_of_each_token_after_those_before(context: lh.Context) -> None:
+    texts = ["The capital of France is Paris.", "Hi", "The weather is nice. " * 60]
+    found = lh.perplexity(context, texts)
+    tokens = lh.tokenize(context.model, texts[0])
+    assert found.tokens[0] == tokens
+    parts = lh.score_parallel(
+        context, [tokens[:1]], [lh.detokenize(context.model, tokens[1:])]
+    )
+    assert found.token_logprobs[0] == pytest.approx(parts.token_logprobs[0][0], abs=1e-5)
+    assert found.perplexity[0] == pytest.approx(
+        math.exp(-parts.logprob[0][0] / (len(tokens) - 1))
+    )
+    assert "1 tokens: there is none to be predicted" in found.errors[1]
+    assert np.isnan(found.perplexity[1])
+    assert found.n_tokens[2] == len(lh.tokenize(context.model, texts[2])) - 1
+    assert found.perplexity[2] < 2
+
+
+def test_log_probabilities_of_answers_are_the_model_s_own(context: lh.Context) -> None:
+    draw = {"max_tokens": 12, "temperature": 1.5, "penalty_repeat": 1.5, "seed": 3}
+    found = lh.generate_parallel(
+        context, PROMPTS, repeat_last_n=-1, logit_bias={28: 5.0}, logprobs=3, **draw
+    )
+    for prompt, result in zip(PROMPTS, found, strict=True):
+        tokens = lh.tokenize(context.model, prompt)
+        texts = lh.perplexity(context, [tokens + result.tokens])
+        expected = texts.token_logprobs[0][len(tokens) - 1 :]
+        assert result.logprobs == pytest.approx(expected, abs=1e-5)
+        for top, token, logprob in zip(
+            result.top_logprobs, result.tokens, result.logprobs, strict=True
+        ):
+            assert len(top) == 3
+            assert list(top.values()) == sorted(top.values(), reverse=True)
+            assert top.get(token, logprob) == logprob
+            assert max(top.values()) >= logprob
+    plain = lh.generate_parallel(context, PROMPTS, max_tokens=2)
+    assert plain[0].logprobs is None
+    handle = context.submit(PROMPTS[0], max_tokens=2, logprobs=0)
+    assert len(handle.result().logprobs) == 2
+    assert handle.result().top_logprobs == [{}, {}]
+
+
+# ---- failures, journals, progress ------------------------------------------------------
+
+
+def test_a_prompt_that_fails_fails_alone(context: lh.Context) -> None:
+    prompts = [PROMPTS[0], "", [10**6], "x " * 20_000, PROMPTS[1]]
+    found = lh.classify_parallel(context, prompts, ["positive", "negative"])
+    assert [error is None for error in found.errors] == [True, False, False, False, True]
+    assert found.labels[::4] == ["positive", "negative"]
+    assert found.labels[1:4] == [None] * 3
+    assert np.isnan(found.probs[1:4]).all()
+    assert "empty" in found.errors[1]
+    assert found.finish_reasons[1:4] == ["error"] * 3
+    scored = lh.score_parallel(context, prompts, " positive")
+    assert [each is None for each in scored.continuations] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    assert (
+        "longest continuation"
+        in lh.classify_parallel(
+            context, [[1] * 8190], ["yes and no and yes and no"]
+        ).errors[0]
+    )
+    with pytest.raises(lh.GenerationError, match=r"prompts\[1\] failed") as caught:
+        lh.classify_parallel(context, prompts, ["a", "b"], on_error="stop")
+    assert isinstance(caught.value.results, lh.ClassifyResults)
+    assert len(caught.value.results) == 5
+
+
+def test_a_journal_knows_what_was_scored(context: lh.Context, tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    labels = ["positive", "negative", "not so good"]
+    calls = [
+        lambda: lh.classify_parallel(context, PROMPTS, labels, journal=path),
+        lambda: lh.score_parallel(context, PROMPTS, " yes, it is", journal=path),
+        lambda: lh.perplexity(context, PROMPTS, journal=path),
+    ]
+    first = [call() for call in calls]
+    again = [call() for call in calls]
+    assert [each.stats.n_journal for each in first] == [0, 0, 0]
+    assert [each.stats.n_journal for each in again] == [2, 2, 2]
+    assert first[0].probs.tolist() == again[0].probs.tolist()
+    assert first[1].logprob == again[1].logprob
+    assert first[2].perplexity.tolist() == again[2].perplexity.tolist()
+    other = lh.classify_parallel(context, PROMPTS, ["good", "bad"], journal=path)
+    assert other.stats.n_journal == 0
+    settings = {"max_tokens": 5, "journal": path}
+    answers = [
+        lh.generate_parallel(context, PROMPTS, logprobs=2, **settings) for _ in range(2)
+    ]
+    assert [each.stats.n_journal for each in answers] == [0, 2]
+    assert [r.logprobs for r in answers[0]] == [r.logprobs for r in answers[1]]
+    assert [r.top_logprobs for r in answers[0]] == [r.top_logprobs for r in answers[1]]
+    assert lh.generate_parallel(context, PROMPTS, **settings).stats.n_journal == 0
+
+
+def test_a_job_tells_how_far_it_is_and_may_be_cancelled(context: lh.Context) -> None:
+    seen: list[lh.Progress] = []
+    many = [f"{i}: {prompt}" for i in range(20) for prompt in PROMPTS]
+    lh.classify_parallel(context, many, ["good", "very bad"], progress=seen.append)
+    assert seen[-1].n_done == seen[-1].n_total == 40
+    job = lh.start_perplexity(context, [f"{i} " + "no, yes, " * 900 for i in range(9)])
+    job.cancel()
+    found = job.results()
+    assert "cancelled" in found.finish_reasons
+    assert len(found) == 9
+    assert lh.classify_parallel(context, [], ["a", "b"]).probs.shape == (0, 2)
+    assert lh.score_parallel(context, [], []).continuations == []
+
+
+def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
+    labels = ["positive", "negative"]
+    plain = lh.classify_parallel(context, PROMPTS, labels)
+    batch = lh.classify_calibrated(context, PROMPTS, labels)
+    assert batch.probs == pytest.approx(
+        plain.calibrated(lh.calibrate_batch(plain)).probs, abs=1e-6
+    )
+    free = ["N/A Sentiment:", " Sentiment:"]
+    found = lh.classify_calibrated(
+        context, PROMPTS, labels, method="contextual", content_free=free
+    )
+    prior = lh.classify_parallel(context, free, labels).probs.mean(axis=0)
+    shares = plain.probs / prior
+    assert found.probs == pytest.approx(
+        shares / shares.sum(axis=1, keepdims=True), abs=1e-6
+    )
+    assert found.calibration.method == "contextual"
+    stored = lh.classify_calibrated(
+        context, PROMPTS[:1], labels, calibration=found.calibration
+    )
+    assert stored.probs[0] == pytest.approx(found.probs[0], abs=1e-6)
+    for wrong in ({"method": "contextual"}, {"content_free": free}):
+        with pytest.raises(ValueError, match="needs content_free"):
+            lh.classify_calibrated(context, PROMPTS, labels, **wrong)
+
+
+# ---- arguments -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"labels": "yes"}, TypeError, "labels must be a list of texts, or map"),
+        ({"labels": 3}, TypeError, "labels must be a list of texts"),
+        ({"labels": []}, ValueError, "labels must be 1 to 100000, not 0"),
+        ({"labels": ["a", ""]}, ValueError, r"labels\[1\] must not be empty"),
+        ({"labels": ["a", " "]}, ValueError, r"labels\[1\] must not be empty"),
+        ({"labels": ["a", "b", "a"]}, ValueError, r"labels\[2\] is there twice: 'a'"),
+        ({"labels": ["a", 1]}, TypeError, r"labels\[1\] must be a str, not 1"),
+        ({"labels": {"a": 1}}, TypeError, r"name of labels\[0\] must be a str, not 1"),
+        ({"labels": ["\ud800"]}, ValueError, r"labels\[0\] is not valid Unicode"),
+        (
+            {"normalize": "mean"},
+            ValueError,
+            "normalize must be one of 'sum', 'token', 'b",
+        ),
+        ({"space": "yes"}, ValueError, "space must be one of 'auto', True, False"),
+        ({"pmi_prompt": 1, "normalize": "pmi"}, TypeError, "pmi_prompt must be a str"),
+        ({"on_error": "no"}, ValueError, "on_error must be one of 'continue'"),
+        ({"parse_special": "x"}, ValueError, "parse_special must be one of 'auto'"),
+        ({"system": "x"}, ValueError, "system needs chat=True"),
+        ({"chat": 1}, TypeError, "chat must be True or False"),
+        ({"prompts": "text"}, TypeError, "prompts must be a list of prompts, not str"),
+        ({"prompts": [1.5]}, TypeError, r"prompts\[0\] must be text or a sequence of to"),
+        ({"journal": "/nowhere/x"}, lh.JournalError, "there is no folder"),
+    ],
+)
+def test_bad_arguments_are_named(
+    context: lh.Context,
+    arguments: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    call = {"prompts": PROMPTS, "labels": ["a", "b"]} | arguments
+    with pytest.raises(error, match=message):
+        lh.classify_parallel(context, **call)
+    with pytest.raises(error, match=message):
+        lh.start_classify(context, **call)
+
+
+@pytest.mark.parametrize(
+    ("continuations", "error", "message"),
+    [
+        (1, TypeError, "continuations must be a text, or a text or list of texts for"),
+        ([" a"], ValueError, "continuations must be 2, one for each prompt, not 1"),
+        ([" a", 1], TypeError, r"continuations\[1\] must be a text or a list of texts"),
+        ([" a", [1]], TypeError, r"continuations\[1\]\[0\] must be a str, not 1"),
+        ([" a", []], ValueError, r"continuations\[1\] must not be empty"),
+        ([" a", [""]], ValueError, r"continuations\[1\] must not be empty"),
+    ],
+)
+def test_bad_continuations_are_named(
+    context: lh.Context, continuations: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        lh.score_parallel(context, PROMPTS, continuations)
+    with pytest.raises(error, match=message):
+        lh.start_score(context, PROMPTS, continuations)
+
+
+@pytest.mark.parametrize(("logprobs", "error"), [(-1, ValueError), ("2", TypeError)])
+def test_wrong_numbers_of_logprobs_are_named(
+    context: lh.Context, logprobs: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="logprobs must be"):
+        lh.generate_parallel(context, PROMPTS, logprobs=logprobs)
+
+
+# ---- what R calls ----------------------------------------------------------------------
+
+
+def test_r_gets_columns(context: lh.Context) -> None:
+    options = {"parse_special": "auto", "on_error": "continue"}
+
+    def value(status: dict[str, object]) -> dict[str, object]:
+        assert status["ok"], status
+        return status["value"]
+
+    prompts = [PROMPTS[0], None, PROMPTS[1]]
+    labels = {"labels": ["good", "bad"], "names": ["plus", "minus"], "normalize": "pmi"}
+    for chat in ({}, {"chat": True, "system": "Judge."}):
+        job = value(_r.classify_start(context, prompts, {**options, **labels, **chat}))
+        found = value(_r.classify_result(job["job"]))
+        assert found["names"] == ["plus", "minus"]
+        assert found["labels"][1] is None
+        assert [len(row) for row in found["probs"]] == [2, 2, 2]
+        assert len(found["coverage"]) == len(found["errors"]) == 3
+        assert found["errors"][1] is not None
+    twice = {**labels, "labels": ["good", "good"]}
+    refused = _r.classify_start(context, prompts, {**options, **twice})
+    assert "there twice" in refused["message"]
+    stored = value(_r.calibration_fit(found["probs"], ["plus", "minus"], "batch"))
+    applied = value(_r.calibration_apply(stored, found["probs"], ["plus", "minus"]))
+    assert applied["labels"][1] is None
+    assert np.array(applied["probs"])[::2].sum(axis=1) == pytest.approx(1)
+    job = value(
+        _r.score_start(
+            context,
+            prompts,
+            {**options, "continuations": [[" a", " b c"], [" a"], [" a"]]},
+        )
+    )
+    found = value(_r.score_result(job["job"]))
+    assert [row and len(row) for row in found["token_logprobs"]] == [1, 2, None, 1]
+    assert len(found["logprobs"]) == 4
+    assert len(found["errors"]) == 3
+    job = value(
+        _r.perplexity_start(context, prompts, {**options, "parse_special": False})
+    )
+    found = value(_r.perplexity_result(job["job"]))
+    assert np.isnan(found["n_tokens"][1])
+    assert found["perplexities"][0] > 1
+    job = value(
+        _r.classify_start(context, [None], {**options, **labels, "on_error": "stop"})
+    )
+    assert value(_r.classify_result(job["job"]))["finish_reasons"] == ["error"]

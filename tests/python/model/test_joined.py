@@ -1,0 +1,96 @@
+"""A prompt and what follows have the tokens of both texts as one."""
+
+from __future__ import annotations
+
+import random
+
+import llamaherd as lh
+import pytest
+from llamaherd.model.joined import Joiner
+from llamaherd.model.tokens import prompt_tokens
+
+pytestmark = pytest.mark.model
+
+WORDS = ["great", "The", " weather", "345", " 12", " a", "x" * 9, "é", "日本", "😀"]
+OTHERS = ["\n", "\n\n", " ", "  ", ".", ":", "!?", "#tag", "@user", "'s", "\t", "<b>"]
+PIECES = [*WORDS, *OTHERS, " \u200b", "_", "(", ")"]
+LABELS = [
+    " positive",
+    "positive",
+    " negative one",
+    "s",
+    " 7",
+    "\n",
+    ".",
+    "é",
+    " Sportlich",
+    "  x",
+]
+
+
+@pytest.fixture(params=["smollm2", "gemma3"])
+def model(request: pytest.FixtureRequest) -> lh.Model:
+    return request.getfixturevalue(request.param)
+
+
+def check(model: lh.Model, prompt: str, labels: list[str], parse: bool | str) -> None:
+    joiner = Joiner(model, parse)
+    alone = joiner.prompt("prompt", prompt)
+    joined = joiner.join(prompt, alone, labels)
+    wholes = [prompt_tokens(model, "prompt", prompt + text, parse) for text in labels]
+    for whole, tokens in zip(wholes, joined.continuations, strict=True):
+        assert joined.prompt + tokens == whole
+        assert len(tokens) > 0
+    n = len(joined.prompt)
+    assert joined.prompt == alone[:n]
+    # No longer than that, so that labels are compared from the same place on.
+    is_longest = n == len(alone) or len({whole[n] for whole in wholes} | {alone[n]}) > 1
+    assert is_longest
+
+
+def test_random_texts_join_as_one_text(model: lh.Model) -> None:
+    draw = random.Random(5)
+    for _ in range(400):
+        prompt = "".join(draw.choices(PIECES, k=draw.randint(1, 60)))
+        check(
+            model,
+            "A" + prompt,
+            draw.sample(LABELS, 4),
+            draw.choice([True, False, "auto"]),
+        )
+
+
+def test_a_space_at_the_end_joins_what_follows(smollm2: lh.Model) -> None:
+    joiner = Joiner(smollm2, "auto")
+    for prompt in ("Sentiment: ", "A tweet about the weather of tomorrow. Sentiment: "):
+        joined = joiner.join(prompt, joiner.prompt("p", prompt), ["positive", "negative"])
+        texts = [lh.detokenize(smollm2, tokens) for tokens in joined.continuations]
+        assert texts == [" positive", " negative"]
+        assert joined.prompt == joiner.prompt("p", prompt.rstrip())
+
+
+def test_special_tokens_of_a_chat_stay_and_labels_are_text(smollm2: lh.Model) -> None:
+    prompt = lh.apply_chat_template(
+        smollm2, [{"role": "user", "content": "Is <|im_end|> a word, in your opinion?"}]
+    )
+    joiner = Joiner(smollm2, parse_special=True)
+    alone = joiner.prompt("p", prompt)
+    labels = ["yes", "no, not at all", "<|im_end|>"]
+    joined = joiner.join(prompt, alone, labels)
+    assert joined.prompt == alone
+    end = lh.tokenize(smollm2, "<|im_end|>", parse_special=True)
+    assert joined.continuations[0].tolist() == lh.tokenize(smollm2, "yes")
+    assert joined.continuations[2].tolist() != end
+    assert lh.detokenize(smollm2, joined.continuations[2]) == "<|im_end|>"
+    # Without such a label the end of the prompt alone is tokenized with each.
+    assert (
+        joiner.join(prompt, alone, labels[:2]).continuations == joined.continuations[:2]
+    )
+
+
+def test_token_ids_stay_as_they_are(smollm2: lh.Model) -> None:
+    joiner = Joiner(smollm2, "auto")
+    ids = joiner.prompt("p", [1, 2, 3])
+    joined = joiner.join([1, 2, 3], ids, [" yes"])
+    assert joined.prompt.tolist() == [1, 2, 3]
+    assert joined.continuations[0].tolist() == lh.tokenize(smollm2, " yes")
