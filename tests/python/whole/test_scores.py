@@ -1,0 +1,180 @@
+"""Scores on both real models: equal to llama-cpp-python's logits, and to themselves."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd.native import quantize
+from llamaherd.optimize.requantize import TYPES
+from step_by_step import StepByStep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+# Of 1 to 6 tokens, some the beginning of others.
+LABELS = [
+    " positive",
+    " negative",
+    " neutral",
+    " positive and hopeful",
+    " positive and hopeful about it",
+    " mixed, neither good nor bad",
+]
+TEXTS = [
+    "The weather was great.",
+    "I lost my keys again, and it rains!",
+    "Trains run from Monday to Friday; see the timetable.",
+    "Best concert of the year, though the queue was long and the beer was warm.",
+    "no",
+    "What on earth is this supposed to be?",
+]
+PROMPTS = [f"Text: {text}\nSentiment:" for text in TEXTS]
+
+
+def furthest(
+    a: Sequence[Sequence[np.ndarray]], b: Sequence[Sequence[np.ndarray]]
+) -> float:
+    return max(
+        float(np.abs(x - y).max())
+        for rows in zip(a, b, strict=True)
+        for x, y in zip(*rows, strict=True)
+    )
+
+
+def expected(path: Path, model: lh.Model, *, together: bool) -> list[list[np.ndarray]]:
+    out = []
+    with StepByStep(path) as steps:
+        for prompt in PROMPTS:
+            tokens = lh.tokenize(model, prompt)
+            wholes = [lh.tokenize(model, prompt + label) for label in LABELS]
+            assert all(whole[: len(tokens)] == tokens for whole in wholes)
+            behind = [whole[len(tokens) :] for whole in wholes]
+            assert {1, 6} <= {len(each) for each in behind}
+            out.append(steps.token_logprobs(tokens, behind, together=together))
+    return out
+
+
+def test_scores_are_those_of_a_plain_loop(smollm2: lh.Model, smollm2_path: Path) -> None:
+    with lh.Context(smollm2, flash_attn=True) as context:
+        found = lh.score_parallel(context, PROMPTS, [LABELS] * len(PROMPTS))
+    steps = expected(smollm2_path, smollm2, together=False)
+    assert furthest(found.token_logprobs, steps) < 1e-4
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_a_plain_loop_with_gemma(
+    gemma3_path: Path, tmp_path: Path
+) -> None:
+    # In a type whose kernels round a row alike, however many there are.
+    path = tmp_path / "gemma.gguf"
+    ftype = TYPES["Q8_0"].ftype
+    quantize.model_quantize(str(gemma3_path).encode(), str(path).encode(), ftype=ftype,
+                            n_threads=2)  # fmt: skip
+    with lh.Model(path) as model, lh.Context(model, flash_attn=True) as context:
+        found = lh.score_parallel(context, PROMPTS, [LABELS] * len(PROMPTS))
+        steps = expected(path, model, together=False)
+        assert furthest(found.token_logprobs, steps) < 1e-4
+
+
+def test_scores_are_those_of_a_loop_of_the_same_shapes_with_gemma(
+    gemma3: lh.Model, gemma3_path: Path
+) -> None:
+    # K-quants round one row otherwise than several: a plain loop differs from itself.
+    with lh.Context(gemma3, flash_attn=True, n_seq_max=1) as context:
+        found = [
+            [
+                lh.score_parallel(context, [prompt], label).token_logprobs[0][0]
+                for label in LABELS
+            ]
+            for prompt in PROMPTS
+        ]
+    assert furthest(found, expected(gemma3_path, gemma3, together=True)) < 1e-4
+
+
+@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+def test_scores_depend_on_nothing_else(name: str, request: pytest.FixtureRequest) -> None:
+    model = request.getfixturevalue(name)
+    draw = random.Random(4)
+    words = [
+        "the",
+        "sea",
+        "bread",
+        "Paris",
+        "winter",
+        "trains",
+        "music",
+        "moon",
+        "river",
+        "stone",
+    ]
+    prompts = [*PROMPTS, *(" ".join(draw.choices(words, k=n)) for n in (3, 70, 530))]
+    texts = [draw.sample(LABELS, draw.randint(1, 6)) for _ in prompts]
+    texts[-1].append(" " + " ".join(draw.choices(words, k=60)))
+    texts[-2].append(texts[-1][-1])
+    with lh.Context(model, n_seq_max=1, deterministic=True) as context:
+        alone = [
+            lh.score_parallel(context, [prompt], [own]).logprob[0]
+            for prompt, own in zip(prompts, texts, strict=True)
+        ]
+    for n_seq_max, n_batch in ((3, 64), (9, 512)):
+        order = draw.sample(range(len(prompts)), len(prompts))
+        with lh.Context(
+            model, n_seq_max=n_seq_max, n_batch=n_batch, deterministic=True
+        ) as context:
+            beside = [
+                context.submit(words[i], max_tokens=40, ignore_eos=True) for i in range(4)
+            ]
+            found = lh.score_parallel(
+                context, [prompts[i] for i in order], [texts[i] for i in order]
+            )
+            for handle in beside:
+                handle.cancel()
+        assert found.logprob == [alone[i] for i in order]
+
+
+def test_scores_and_answers_run_beside_each_other(smollm2: lh.Model) -> None:
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        handles = [context.submit(text, max_tokens=30) for text in TEXTS]
+        found = lh.classify_parallel(context, PROMPTS, LABELS)
+        answers = [handle.result().text for handle in handles]
+        assert found.errors == [None] * len(PROMPTS)
+        alone = lh.classify_parallel(context, PROMPTS, LABELS)
+        assert found.labels == alone.labels
+        assert found.logprobs == pytest.approx(alone.logprobs, abs=0.05)
+        assert None not in answers
+
+
+def test_prompts_longer_than_the_window_keep_what_paths_need(gemma3: lh.Model) -> None:
+    prompts = [f"{'It was a long day. ' * 140}{prompt}" for prompt in PROMPTS[:2]]
+    labels = [*LABELS, " " + "very " * 80 + "good", " " + "very " * 80 + "bad"]
+    with (
+        lh.Context(gemma3) as context,
+        lh.Context(gemma3, swa_full=True) as full,
+    ):
+        found = lh.score_parallel(context, prompts, [labels] * 2)
+        whole = lh.score_parallel(full, prompts, [labels] * 2)
+    for own, other in zip(found.token_logprobs, whole.token_logprobs, strict=True):
+        for x, y in zip(own, other, strict=True):
+            assert np.median(np.abs(x - y)) < 0.3
+            assert np.abs(x - y).max() < 1.5
+
+
+@pytest.mark.parametrize("kind", ["mamba", "mamba2", "jamba"])
+def test_recurrent_models_score_too(kind: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue("tiny_path")(kind)
+    with lh.Model(path) as model, lh.Context(model) as context:
+        prompts = [[5, 6, 7, 8], [9, 10, 11]]
+        texts = ["ab", "ac", "bcd", "b"]
+        found = lh.score_parallel(context, prompts, [texts] * 2)
+        assert found.errors == [None, None]
+        for i, prompt in enumerate(prompts):
+            for j, text in enumerate(texts):
+                [alone] = lh.score_parallel(context, [prompt], text).logprob
+                assert found.logprob[i][j] == pytest.approx(alone[0], abs=1e-3)
