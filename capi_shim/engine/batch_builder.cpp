@@ -33,6 +33,7 @@ int32_t BatchBuilder::n_pending(const Client& client) const {
 // Paths wait for the prompts of other scores, so that many are computed together, and
 // take turns with everything else.
 bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) const {
+  if (limits_.mixes_paths) return false;
   bool any_path = false;
   bool any_other = false;
   for (const Client* client : clients) {

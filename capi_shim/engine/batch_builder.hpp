@@ -41,7 +41,9 @@ struct BatchLimits {
   bool has_streams;    // each sequence has cells of its own: libllama computes streams
                        // together only as far as the shortest part goes
   bool has_amx;
-  bool is_uniform;  // the deterministic mode
+  bool is_uniform;   // the deterministic mode
+  bool mixes_paths;  // paths of scores may be computed with anything else: in a pool,
+                     // where no window of attention moves on
 };
 
 class BatchBuilder {

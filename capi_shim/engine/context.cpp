@@ -218,6 +218,8 @@ BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
   limits.has_streams = params.kv_unified == 0;
   limits.has_amx = has_amx();
   limits.is_uniform = params.deterministic != 0;
+  const bool has_window = llama_model_n_swa(model.get()) > 0 && params.swa_full == 0;
+  limits.mixes_paths = params.kv_unified != 0 && !has_window;
   return limits;
 }
 

@@ -38,6 +38,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
                     [](const Client* c) { return c->state == LH_STATE_PREFILL; });
   bool has_prompt = false;
   const int32_t limit = answer_limit_of(clients);
+  if (limits_.mixes_paths) room -= add_paths(clients);
   for (const lh_state state : {LH_STATE_DECODE, LH_STATE_PREFILL}) {
     if (state == LH_STATE_PREFILL) room = std::min(room, limits_.n_prompt);
     for (Client* client : clients) {
@@ -77,6 +78,29 @@ int32_t MixedBatch::answer_limit_of(const std::vector<Client*>& clients) const {
       answers.begin(), answers.end(),
       [](const AnswerLength& a, const AnswerLength& b) { return a.seq_id < b.seq_id; });
   return answer_limit(answers, limits_.has_amx);
+}
+
+// Paths of scores, as answers of more than one token. Returns their tokens.
+int32_t MixedBatch::add_paths(const std::vector<Client*>& clients) {
+  const auto n_paths = static_cast<int32_t>(
+      std::count_if(clients.begin(), clients.end(),
+                    [this](const Client* c) { return is_on_path(*c); }));
+  if (n_paths == 0) return 0;
+  // Each of the others may ask for a row.
+  const auto n_others = static_cast<int32_t>(clients.size()) - n_paths;
+  const int32_t n_each =
+      std::max(1, std::min(limits_.n_outputs, limits_.capacity) / n_paths -
+                      n_others / n_paths - 1);
+  int32_t n_tokens = 0;
+  for (Client* client : clients) {
+    const int32_t n = std::min(n_each, n_pending(*client));
+    if (!is_on_path(*client) || n <= 0) continue;
+    BatchPart part{client, n};
+    part.is_path = true;
+    n_tokens += part.n_tokens;
+    parts_.push_back(std::move(part));
+  }
+  return n_tokens;
 }
 
 // Prompts without a cell may be in any sequence, so they exchange theirs, prefixes among

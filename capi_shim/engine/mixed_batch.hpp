@@ -14,6 +14,7 @@ class MixedBatch final : public BatchBuilder {
   void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) override;
   void add_parts() override;
   int32_t answer_limit_of(const std::vector<Client*>& clients) const;
+  int32_t add_paths(const std::vector<Client*>& clients);
   void sort_new(bool prefixes);
   void pad_parts();
   int32_t n_draft(int32_t draft_rows) const;

@@ -103,6 +103,8 @@ class Stats:
             forked from a shared prefix, or part of a prompt whose equal was answered.
         n_prefill_tokens: Prompt tokens decoded, shared prefixes included.
         n_generated_tokens: Tokens drawn and kept; copied answers are not counted.
+        n_decode_tokens: Tokens decoded behind prompts: of answers, or of continuations
+            that are scored.
         n_draft_tokens: Those of them that had been drafted, because the text repeated
             itself, and came several at a time.
         n_copied: Prompts that got the answer of an equal greedy prompt.
@@ -124,6 +126,7 @@ class Stats:
     n_reused_tokens: int = 0
     n_prefill_tokens: int = 0
     n_generated_tokens: int = 0
+    n_decode_tokens: int = 0
     n_draft_tokens: int = 0
     n_copied: int = 0
     n_journal: int = 0

@@ -51,6 +51,7 @@ def make_stats(
         n_reused_tokens=sum(result.n_reused_tokens for result in results[::n]),
         n_prefill_tokens=n_prefill,
         n_generated_tokens=sum(result.n_generated_tokens for result, _ in run),
+        n_decode_tokens=n_decode,
         n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),
         n_copied=n_copied,
         n_journal=n_journal,
