@@ -1,0 +1,118 @@
+# From JSON texts to the columns of a data frame.
+
+# A data frame with a row for each text; NA: a row of NA. What is no object is a column
+# `value`.
+text_columns <- function(text, column, flatten = FALSE) {
+  columns <- as_column(parse_texts(text), column, flatten)
+  if (column$kind == "object") columns else new_frame(list(value = columns), length(text))
+}
+
+# Parsed values, NULL for NA. All at once, which is much faster than one by one.
+parse_texts <- function(text) {
+  values <- vector("list", length(text))
+  given <- which(!is.na(text))
+  json <- sprintf("[%s]", paste(without_nul(text[given]), collapse = ","))
+  values[given] <- jsonlite::parse_json(json)
+  values
+}
+
+# R's texts have no NUL.
+without_nul <- function(json) {
+  gsub("(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000", "\\1\\\\ufffd", json, perl = TRUE)
+}
+
+# `values` is a list of what jsonlite makes of JSON without simplifying, NULL where there is
+# none. What is of another type than the column's is NA.
+as_column <- function(values, column, flatten) {
+  switch(
+    column$kind,
+    string = atomic_column(values, is.character, NA_character_),
+    number = atomic_column(values, is.numeric, NA_real_),
+    integer = integer_column(values),
+    boolean = atomic_column(values, is.logical, NA),
+    null = rep(NA, length(values)),
+    enum = {
+      text <- atomic_column(values, is.character, NA_character_)
+      factor(text, levels = column$levels)
+    },
+    array = array_column(values, column$items, flatten),
+    object = object_column(values, column$fields, flatten),
+    values
+  )
+}
+
+atomic_column <- function(values, is_kind, missing) {
+  vapply(values, \(x) if (is_kind(x)) x[[1]] else missing, missing)
+}
+
+# Doubles where a value has more than 32 bits: NA would look like an answer left open.
+integer_column <- function(values) {
+  numbers <- atomic_column(values, is.numeric, NA_real_)
+  fits <- is.na(numbers) | abs(numbers) <= .Machine$integer.max
+  if (all(fits)) as.integer(numbers) else numbers
+}
+
+# All elements are made one column, which is then cut up. NULL where there is no array.
+array_column <- function(values, items, flatten) {
+  given <- vapply(values, is.list, logical(1))
+  flat <- as_column(
+    unlist(values[given], recursive = FALSE, use.names = FALSE),
+    items,
+    flatten
+  )
+  n <- lengths(values[given])
+  end <- cumsum(n)
+  result <- vector("list", length(values))
+  result[given] <- Map(\(n, end) slice(flat, end - n, n), n, end)
+  result
+}
+
+# `n` elements, or rows, after the first `from`.
+slice <- function(x, from, n) {
+  at <- from + seq_len(n)
+  if (!is.data.frame(x)) {
+    return(x[at])
+  }
+  new_frame(lapply(unclass(x), slice, from, n), n)
+}
+
+object_column <- function(values, fields, flatten) {
+  columns <- Map(
+    \(field, name) as_column(lapply(values, \(x) member(x, name)), field, flatten),
+    fields,
+    names(fields)
+  )
+  frame <- new_frame(columns, length(values))
+  if (flatten) flatten_frame(frame) else frame
+}
+
+member <- function(x, name) {
+  if (is.list(x) && !is.null(names(x))) x[[name]]
+}
+
+# A data frame whose columns may be data frames; data.frame() would spread them.
+new_frame <- function(columns, n, row_names = .set_row_names(n)) {
+  names(columns) <- names(columns) %||% character()
+  structure(columns, row.names = row_names, class = "data.frame")
+}
+
+# Data frames in columns as columns with dotted names.
+flatten_frame <- function(frame) {
+  parts <- Map(
+    \(column, name) {
+      if (!is.data.frame(column)) {
+        return(stats::setNames(list(column), name))
+      }
+      stats::setNames(unclass(column), paste(name, names(column), sep = "."))
+    },
+    unclass(frame),
+    names(frame)
+  )
+  columns <- lapply(
+    unlist(unname(lapply(parts, lapply, list)), recursive = FALSE),
+    `[[`,
+    1
+  )
+  names(columns) <- make.unique(names(columns))
+  new_frame(columns, nrow(frame))
+}

@@ -1,0 +1,249 @@
+# The argument `schema` as JSON text, which is what Python takes.
+
+# One text for all prompts, or a list with one for each of them. NULL: none.
+check_schema <- function(x, arg, n, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (!is_per_prompt_schema(x)) {
+    return(schema_text(x, arg, error_call))
+  }
+  if (!length(x) %in% c(1L, n)) {
+    must <- sprintf("one schema or a list with one for each prompt (%d)", n)
+    abort_argument(arg, must, x, error_call)
+  }
+  args <- if (length(x) == 1) arg else sprintf("%s[[%d]]", arg, seq_along(x))
+  texts <- Map(\(each, name) schema_text(each, name, error_call), unname(x), args)
+  if (length(texts) == 1) texts[[1]] else structure(unname(texts), class = "per_prompt")
+}
+
+# A schema that is a list has names, those of its keywords.
+is_per_prompt_schema <- function(x) {
+  several <- is.character(x) && length(x) != 1 || is.list(x) && length(x) > 0
+  several && !is_type(x) && is.null(names(x))
+}
+
+# A type, a list, a JSON text or the path of a file, as JSON text.
+schema_text <- function(x, arg, error_call) {
+  if (is_type(x)) {
+    return(schema_json(as_type(x, arg, error_call), arg, error_call))
+  }
+  if (!is.null(names(x)) && !is.data.frame(x) || is.list(x) && length(x) == 0) {
+    if (is.list(x) && length(x) > 0 && all(vapply(x, is_type, logical(1)))) {
+      hint <- "Fields go into type_object(), or into `properties` of a schema."
+      abort_argument(arg, "a type or a JSON Schema", x, error_call, hint)
+    }
+    return(schema_json(x, arg, error_call))
+  }
+  if (!is.character(x) || length(x) != 1 || is.na(x)) {
+    must <- "a type such as type_object() makes, or a JSON Schema: a list, a text or a file"
+    abort_argument(arg, must, x, error_call)
+  }
+  text <- check_text(unclass(x), arg, error_call)
+  if (grepl("^\\s*([{\\[]|true\\s*$|false\\s*$)", text)) {
+    return(check_json(text, arg, error_call))
+  }
+  read_schema(text, arg, error_call)
+}
+
+# Largest file that is read for a schema.
+max_schema_bytes <- 16e6
+
+read_schema <- function(path, arg, error_call) {
+  path <- expand_path(check_string(path, arg, error_call = error_call))
+  if (!file.exists(path) || dir.exists(path)) {
+    hint <- sprintf(
+      "There is no file %s, and JSON begins with a brace.",
+      dQuote(path, FALSE)
+    )
+    abort_argument(
+      arg,
+      "a JSON Schema as text, or a file with one",
+      path,
+      error_call,
+      hint
+    )
+  }
+  size <- file.size(path)
+  if (is.na(size) || size > max_schema_bytes) {
+    must <- sprintf("a file of at most %.0f MB", max_schema_bytes / 1e6)
+    abort_argument(arg, must, path, error_call)
+  }
+  bytes <- tryCatch(
+    suppressWarnings(readBin(path, "raw", size)),
+    error = \(cnd) {
+      abort_argument(
+        arg,
+        "a file that can be read",
+        path,
+        error_call,
+        conditionMessage(cnd)
+      )
+    }
+  )
+  bytes <- bytes[bytes != 0]
+  text <- sub("^\ufeff", "", check_text(rawToChar(bytes), arg, error_call))
+  check_json(text, arg, error_call)
+}
+
+# jsonlite reads values within values by calling itself, so it is given no text that is
+# nested without end.
+max_depth <- 500L
+
+check_json <- function(text, arg, error_call) {
+  valid <- jsonlite::validate(text)
+  if (!valid) {
+    reason <- strsplit(attr(valid, "err"), "\n", fixed = TRUE)[[1]][[1]]
+    abort_argument(arg, "valid JSON", text, error_call, escape_cli(reason))
+  }
+  if (json_depth(text) > max_depth) {
+    must <- sprintf("JSON with at most %d levels", max_depth)
+    abort_argument(arg, must, text, error_call)
+  }
+  text
+}
+
+json_depth <- function(text) {
+  brackets <- gsub("\"(?:[^\"\\\\]++|\\\\.)*+\"|[^]{}[]", "", text, perl = TRUE)
+  codes <- utf8ToInt(brackets)
+  opens <- codes %in% utf8ToInt("[{")
+  max(0, cumsum(ifelse(opens, 1, -1)))
+}
+
+# ---- lists and types as JSON ---------------------------------------------------------------
+
+# Keywords by what their values hold: a schema, schemas in an array, schemas by name, or an
+# array of anything. R has no scalars, so only the keyword tells `required = "a"` from ["a"].
+schema_keywords <- list(
+  schema = c(
+    "items",
+    "additionalItems",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "not",
+    "if",
+    "then",
+    "else"
+  ),
+  schemas = c("anyOf", "oneOf", "allOf", "prefixItems"),
+  named = c(
+    "properties",
+    "patternProperties",
+    "$defs",
+    "definitions",
+    "dependentSchemas"
+  ),
+  array = c("required", "enum", "examples")
+)
+
+schema_json <- function(x, arg, error_call) {
+  below <- function(value, name) {
+    schema_json(value, paste0(arg, "$", name), error_call)
+  }
+  if (is_type(x)) {
+    return(type_json(as_type(x, arg, error_call)))
+  }
+  if (rlang::is_bool(x)) {
+    return(value_json(x, arg, error_call))
+  }
+  named_list <- function(x, ...) {
+    given <- rlang::names2(x)
+    if (!is.list(x) || is_type(x) || !all(nzchar(given)) || anyDuplicated(given)) {
+      must <- "a list whose elements have names, no two the same"
+      abort_argument(paste(c(arg, ...), collapse = "$"), must, x, error_call)
+    }
+    x
+  }
+  x <- named_list(if (is.atomic(x) && !is.null(names(x))) as.list(x) else x)
+  one <- function(value, key) {
+    is_tuple <- is.list(value) && length(value) > 0 && is.null(names(value))
+    if (key %in% schema_keywords$named) {
+      json_object(Map(below, named_list(value, key), sprintf("%s$%s", key, names(value))))
+    } else if (key %in% schema_keywords$schemas || key == "items" && is_tuple) {
+      json_array(Map(below, value, sprintf("%s[[%d]]", key, seq_along(value))))
+    } else if (key %in% schema_keywords$schema) {
+      below(value, key)
+    } else if (key %in% schema_keywords$array && is.atomic(value)) {
+      value_json(as.list(as_plain(value)), arg, error_call)
+    } else {
+      value_json(value, paste0(arg, "$", key), error_call)
+    }
+  }
+  json_object(Map(one, x, names(x)))
+}
+
+type_json <- function(type) {
+  if (type$kind == "schema") {
+    return(type$json)
+  }
+  text <- function(x) value_json(x, "", NULL)
+  parts <- switch(
+    type$kind,
+    enum = list(type = text("string"), enum = text(as.list(type$values))),
+    array = list(type = text("array"), items = type_json(type$items)),
+    object = {
+      required <- vapply(type$fields, \(field) field$required, logical(1))
+      list(
+        type = text("object"),
+        properties = json_object(lapply(type$fields, type_json)),
+        required = text(as.list(names(type$fields)[required])),
+        additionalProperties = text(type$additional)
+      )
+    },
+    list(type = text(type$kind))
+  )
+  if (!is.null(type$description)) {
+    parts$description <- text(type$description)
+  }
+  json_object(parts)
+}
+
+# Any value: lists with names are objects, other lists and vectors arrays.
+value_json <- function(x, arg, error_call) {
+  if (is.null(x)) {
+    return("null")
+  }
+  if (inherits(x, "json")) {
+    return(check_json(check_text(unclass(x), arg, error_call), arg, error_call))
+  }
+  x <- as_plain(x)
+  if (is.list(x)) {
+    values <- lapply(x, value_json, arg, error_call)
+    return(if (is.null(names(x))) json_array(values) else json_object(values))
+  }
+  bad <- !is.atomic(x) ||
+    is.complex(x) ||
+    is.raw(x) ||
+    anyNA(x) ||
+    is.numeric(x) && !all(is.finite(x))
+  if (bad) {
+    abort_argument(arg, "a value that JSON has", x, error_call)
+  }
+  if (!is.null(names(x))) {
+    return(json_object(lapply(as.list(x), value_json, arg, error_call)))
+  }
+  if (is.character(x)) {
+    x <- check_text(x, arg, error_call)
+  }
+  as.character(jsonlite::toJSON(
+    x,
+    auto_unbox = TRUE,
+    digits = NA,
+    always_decimal = FALSE
+  ))
+}
+
+# Factors and dates as they are written.
+as_plain <- function(x) {
+  if (is.factor(x) || inherits(x, c("Date", "POSIXt"))) as.character(x) else x
+}
+
+json_array <- function(values) sprintf("[%s]", paste(unlist(values), collapse = ","))
+
+json_object <- function(values) {
+  names <- vapply(as_utf8(rlang::names2(values)), value_json, "", "", NULL)
+  sprintf("{%s}", paste(names, unlist(values), sep = ":", collapse = ","))
+}

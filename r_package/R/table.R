@@ -1,0 +1,92 @@
+# The class llamaherd_table: a data frame with a row for each prompt, and attributes with an
+# element for each. What is cut out of it or bound to others is a plain data frame: there the
+# attributes would belong to other rows.
+
+# `names` are those of the prompts, `...` the attributes.
+new_table <- function(frame, names, ...) {
+  structure(
+    frame,
+    row.names = row_names(names, nrow(frame)),
+    class = c("llamaherd_table", "data.frame"),
+    ...
+  )
+}
+
+# No two rows of a data frame can have the same name.
+row_names <- function(names, n) {
+  if (is.null(names) || anyNA(names) || !all(nzchar(names)) || anyDuplicated(names)) {
+    .set_row_names(n)
+  } else {
+    names
+  }
+}
+
+# Answers that follow a schema, from the text result.
+answers_table <- function(result, column, flatten) {
+  text <- unname(plain(result))
+  frame <- text_columns(text, column, flatten)
+  kept <- c("errors", "finish_reason", "partial", "complete", "usage", "stats", "hashes")
+  attributes <- attributes(result)[kept]
+  rlang::exec(new_table, frame, names(result), text = text, !!!attributes)
+}
+
+plain_frame <- function(x) {
+  new_frame(
+    rlang::set_names(lapply(unclass(x), identity), names(x)),
+    nrow(x),
+    attr(x, "row.names")
+  )
+}
+
+#' @export
+`[.llamaherd_table` <- function(x, ...) plain_frame(x)[...]
+
+#' @export
+`[<-.llamaherd_table` <- function(x, ..., value) {
+  x <- plain_frame(x)
+  x[...] <- value
+  x
+}
+
+#' @export
+rbind.llamaherd_table <- function(...) {
+  frames <- lapply(list(...), \(x) {
+    if (inherits(x, "llamaherd_table")) plain_frame(x) else x
+  })
+  do.call(rbind, frames)
+}
+
+#' @exportS3Method dplyr::dplyr_reconstruct
+dplyr_reconstruct.llamaherd_table <- function(data, template) plain_frame(data)
+
+#' @exportS3Method tibble::as_tibble
+as_tibble.llamaherd_table <- function(x, ...) tibble::as_tibble(plain_frame(x), ...)
+
+#' @export
+as.data.frame.llamaherd_table <- function(x, ...) as.data.frame(plain_frame(x), ...)
+
+#' @export
+print.llamaherd_table <- function(
+  x,
+  ...,
+  n = 20L,
+  tibble = rlang::is_installed("tibble")
+) {
+  failed <- attr(x, "finish_reason") %in% c("error", "cancelled")
+  cat(sprintf(
+    "<llamaherd_table> %d of %d prompts answered\n",
+    nrow(x) - sum(failed),
+    nrow(x)
+  ))
+  shown <- utils::head(plain_frame(x), n)
+  if (tibble) {
+    names <- if (is.character(attr(x, "row.names"))) "name"
+    print(tibble::as_tibble(shown, rownames = names, .name_repair = "minimal"), n = n)
+  } else {
+    print(shown)
+  }
+  if (nrow(x) > n) {
+    cat(sprintf("... and %d more\n", nrow(x) - n))
+  }
+  invisible(x)
+}

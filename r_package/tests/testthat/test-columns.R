@@ -1,0 +1,199 @@
+columns_of <- function(text, schema, flatten = FALSE) {
+  json <- check_schema(schema, "schema", 1L, globalenv())
+  text_columns(text, schema_columns(json), flatten)
+}
+
+review <- type_object(
+  sentiment = type_enum(c("good", "bad")),
+  stars = type_integer(required = FALSE),
+  score = type_number(),
+  sure = type_boolean(),
+  name = type_string(),
+  topics = type_array(type_enum(c("u", "v"))),
+  author = type_object(name = type_string(), at = type_object(x = type_number())),
+  people = type_array(type_object(k = type_boolean(), n = type_array(type_integer())))
+)
+answer <- paste0(
+  '{"sentiment":"bad","stars":3,"score":1,"sure":true,"name":"NA","topics":["v","u"],',
+  '"author":{"name":"A","at":{"x":2.5}},"people":[{"k":true,"n":[1,2]},{"k":false,"n":[]}]}'
+)
+
+test_that("each field is a column of its type", {
+  text <- c(answer, NA, sub('"stars":3,', "", answer))
+  frame <- columns_of(text, review)
+  expect_s3_class(frame, "data.frame", exact = TRUE)
+  expect_identical(
+    frame$sentiment,
+    factor(c("bad", NA, "bad"), levels = c("good", "bad"))
+  )
+  expect_identical(frame$stars, c(3L, NA, NA))
+  expect_identical(frame$score, c(1, NA, 1))
+  expect_identical(frame$sure, c(TRUE, NA, TRUE))
+  expect_identical(frame$name, c("NA", NA, "NA"))
+  topics <- factor(c("v", "u"), levels = c("u", "v"))
+  expect_identical(frame$topics, list(topics, NULL, topics))
+  expect_s3_class(frame$author, "data.frame")
+  expect_identical(frame$author$name, c("A", NA, "A"))
+  expect_identical(frame$author$at$x, c(2.5, NA, 2.5))
+  person <- frame$people[[1]]
+  expect_identical(person$k, c(TRUE, FALSE))
+  expect_identical(person$n, list(1:2, integer()))
+  expect_null(frame$people[[2]])
+})
+
+test_that("types do not depend on the rows", {
+  kinds <- \(frame) rapply(unclass(frame), typeof, how = "unlist")
+  whole <- columns_of(c(answer, answer), review)
+  for (text in list(character(), NA_character_, c(NA, answer))) {
+    frame <- columns_of(text, review)
+    expect_identical(names(frame), names(whole))
+    expect_identical(nrow(frame), length(text))
+    for (name in c("sentiment", "stars", "score", "sure", "name", "topics", "people")) {
+      expect_identical(typeof(frame[[name]]), typeof(whole[[name]]))
+      expect_identical(levels(frame[[name]]), levels(whole[[name]]))
+    }
+    expect_identical(lapply(frame$author, typeof), lapply(whole$author, typeof))
+    expect_identical(nrow(frame$author), length(text))
+  }
+  none <- columns_of('{"people":[],"topics":[]}', review)
+  expect_identical(lapply(none$people[[1]], typeof), lapply(whole$people[[1]], typeof))
+  expect_identical(none$topics[[1]], factor(character(), levels = c("u", "v")))
+})
+
+test_that("nested objects may be columns with dotted names", {
+  frame <- columns_of(c(answer, NA), review, flatten = TRUE)
+  expect_identical(frame$author.name, c("A", NA))
+  expect_identical(frame$author.at.x, c(2.5, NA))
+  expect_identical(match("author.name", names(frame)), 7L)
+  clash <- type_object(`a.b` = type_string(), a = type_object(b = type_string()))
+  frame <- columns_of('{"a.b":"1","a":{"b":"2"}}', clash, flatten = TRUE)
+  expect_identical(frame, data.frame(a.b = "1", a.b.1 = "2"))
+  inner <- type_object(x = type_array(type_object(y = type_object(z = type_number()))))
+  frame <- columns_of('{"x":[{"y":{"z":1}}]}', inner, flatten = TRUE)
+  expect_identical(frame$x[[1]], data.frame(y.z = 1))
+})
+
+test_that("what is no object is a column value", {
+  expect_identical(columns_of(c("1", NA), type_integer()), data.frame(value = c(1L, NA)))
+  frame <- columns_of('[{"a":1},{"a":2}]', type_array(type_object(a = type_number())))
+  expect_identical(frame$value, list(data.frame(a = c(1, 2))))
+})
+
+test_that("columns follow what a schema says in other ways", {
+  one <- function(schema, text) {
+    schema <- sprintf('{"type":"object","properties":{"x":%s}%s}', schema, definitions)
+    columns_of(sprintf('{"x":%s}', text), schema)$x
+  }
+  definitions <- ',"$defs":{"a/b c":{"enum":["u","v"]},"loop":{"$ref":"#/$defs/loop"}}'
+  expect_identical(one('{"type":["string","null"]}', c("null", '"a"')), c(NA, "a"))
+  expect_identical(one('{"type":["integer","number"]}', c("1", "2.5")), c(1, 2.5))
+  expect_identical(one('{"type":["number","integer","null"]}', "1"), 1)
+  expect_identical(one('{"anyOf":[{"type":"null"},{"type":"integer"}]}', "1"), 1L)
+  expect_identical(
+    one('{"oneOf":[{"const":"a"},{"enum":["b"]}]}', '"b"'),
+    factor("b", c("a", "b"))
+  )
+  expect_identical(one('{"anyOf":[{"const":"a"},{"type":"string"}]}', '"b"'), "b")
+  expect_identical(one('{"enum":["a",null]}', c("null", '"a"')), factor(c(NA, "a")))
+  expect_identical(one('{"enum":[1,2]}', "2"), 2L)
+  expect_identical(one('{"enum":[1.5,2]}', "2"), 2)
+  expect_identical(one('{"enum":[true]}', "true"), TRUE)
+  expect_identical(one('{"const":null}', "null"), NA)
+  expect_identical(one('{"type":"null"}', "null"), NA)
+  expect_identical(one('{"enum":[1,"a"]}', c("1", '"a"')), list(1L, "a"))
+  expect_identical(one('{"type":["string","integer"]}', c("1", '"a"')), list(1L, "a"))
+  expect_identical(one("true", '{"a":[1,null]}'), list(list(a = list(1L, NULL))))
+  expect_identical(one('{"type":"object"}', '{"a":1}'), list(list(a = 1L)))
+  expect_identical(one('{"type":"array"}', '[1,"a"]'), list(list(1L, "a")))
+  expect_identical(
+    one('{"prefixItems":[{"type":"string"}],"items":{"type":"string"}}', '["a"]'),
+    list(list("a"))
+  )
+  expect_identical(one('{"$ref":"#/$defs/a~1b%20c"}', '"v"'), factor("v", c("u", "v")))
+  expect_identical(one('{"$ref":"#/$defs/loop"}', "1"), list(1L))
+  expect_identical(one('{"$ref":"#/$defs/none"}', "1"), list(1L))
+  expect_identical(one('{"$ref":"https://example.org/a"}', "1"), list(1L))
+  expect_identical(
+    one(
+      '{"allOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"b":{"type":"number"}}}]}',
+      '{"a":"A","b":1}'
+    ),
+    data.frame(a = "A", b = 1)
+  )
+  expect_identical(
+    one(
+      '{"properties":{"k":true},"oneOf":[{"properties":{"k":{"const":"a"},"n":{"type":"number"}}},
+         {"properties":{"k":{"const":"b"}}}]}',
+      c('{"k":"a","n":1}', '{"k":"b"}')
+    ),
+    data.frame(k = factor(c("a", "b")), n = c(1, NA))
+  )
+  expect_identical(one('{"type":"string","enum":["a"]}', '"a"'), factor("a"))
+  expect_identical(
+    one(
+      '{"type":"array","items":{"type":"array","items":{"type":"number"}}}',
+      "[[1],[2,3]]"
+    ),
+    list(list(1, c(2, 3)))
+  )
+})
+
+test_that("schemas that differ by prompt have their columns together", {
+  schemas <- list(
+    type_object(a = type_enum("x"), b = type_integer()),
+    type_object(a = type_enum("y"), b = type_number(), c = type_string())
+  )
+  json <- check_schema(schemas, "schema", 2L, globalenv())
+  frame <- text_columns(
+    c('{"a":"x","b":1}', '{"a":"y","b":2,"c":"z"}'),
+    schema_columns(json)
+  )
+  expect_identical(
+    frame,
+    data.frame(a = factor(c("x", "y")), b = c(1, 2), c = c(NA, "z"))
+  )
+})
+
+test_that("values that R has not are kept as far as they go", {
+  expect_identical(columns_of(c("3000000000", "1"), type_integer())$value, c(3e9, 1))
+  expect_identical(
+    columns_of('"a\\u0000b\\\\u0000"', type_string())$value,
+    "a\ufffdb\\u0000"
+  )
+  expect_identical(
+    columns_of(
+      '{"gr\u00f6\u00dfe":"\U1F600"}',
+      type_object(NULL, !!"gr\u00f6\u00dfe" := type_string())
+    ),
+    stats::setNames(data.frame("\U1F600"), "gr\u00f6\u00dfe")
+  )
+  # Wrong types, which the check in Python lets through nowhere.
+  expect_identical(
+    columns_of(c('"a"', "[]", "{}"), type_number())$value,
+    rep(NA_real_, 3)
+  )
+  expect_identical(
+    columns_of("1", type_object(a = type_string())),
+    data.frame(a = NA_character_)
+  )
+})
+
+test_that("hostile schemas end soon", {
+  chain <- sprintf(
+    '"d%d":{"type":"object","properties":{"a":{"$ref":"#/$defs/d%d"},"b":{"$ref":"#/$defs/d%d"}}}',
+    0:30,
+    1:31,
+    1:31
+  )
+  schema <- sprintf('{"$ref":"#/$defs/d0","$defs":{%s}}', paste(chain, collapse = ","))
+  expect_named(columns_of("{}", schema), c("a", "b"))
+  self <- paste0(
+    '{"type":"object","properties":{"me":{"$ref":"#"},',
+    '"us":{"type":"array","items":{"$ref":"#"}}}}'
+  )
+  frame <- columns_of('{"me":{"me":{}},"us":[{"us":[]}]}', self)
+  expect_named(frame, c("me", "us"))
+  expect_identical(frame$us[[1]], list(list(us = list())))
+  deep <- paste0(strrep('{"properties":{"a":', 160), "true", strrep("}}", 160))
+  expect_named(columns_of("{}", deep), "a")
+})

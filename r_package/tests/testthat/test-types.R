@@ -1,0 +1,220 @@
+# Objects with the structure of ellmer's, which are of S7 classes: properties are attributes,
+# and NULL is a symbol in S7.
+ellmer_type <- function(class, ..., description = NULL, required = TRUE) {
+  as_ellmer(
+    paste0("ellmer::", c(class, "Type")),
+    list(
+      ...,
+      description = description %||% as.symbol("\001NULL\001"),
+      required = required
+    )
+  )
+}
+
+as_ellmer <- function(class, properties) {
+  object <- structure(list(), class = c(class, "S7_object"))
+  for (name in names(properties)) {
+    attr(object, name) <- properties[[name]]
+  }
+  object
+}
+
+schema_of <- function(x) check_schema(x, "schema", 1L, globalenv())
+
+test_that("types become JSON Schema", {
+  is_json <- function(type, json) expect_identical(schema_of(type), json)
+  is_json(type_boolean(), '{"type":"boolean"}')
+  is_json(
+    type_integer("How \"many\""),
+    '{"type":"integer","description":"How \\"many\\""}'
+  )
+  is_json(type_number(), '{"type":"number"}')
+  is_json(type_enum(c("a", "b")), '{"type":"string","enum":["a","b"]}')
+  is_json(
+    type_enum(factor("b", levels = c("b", "a"))),
+    '{"type":"string","enum":["b","a"]}'
+  )
+  is_json(type_enum("a"), '{"type":"string","enum":["a"]}')
+  is_json(type_array(type_string()), '{"type":"array","items":{"type":"string"}}')
+  is_json(
+    type_object(
+      "D",
+      a = type_string(),
+      !!"gr\u00f6\u00dfe" := type_number(required = FALSE)
+    ),
+    paste0(
+      '{"type":"object","properties":{"a":{"type":"string"},"gr\u00f6\u00dfe":{"type":"number"}},',
+      '"required":["a"],"additionalProperties":false,"description":"D"}'
+    )
+  )
+  is_json(
+    type_object(.additional_properties = TRUE),
+    '{"type":"object","properties":{},"required":[],"additionalProperties":true}'
+  )
+  is_json(type_from_schema('{"type": "string"}'), '{"type": "string"}')
+  is_json(
+    type_array(type_from_schema('{"minimum":1}')),
+    '{"type":"array","items":{"minimum":1}}'
+  )
+})
+
+test_that("types print their fields", {
+  expect_snapshot({
+    type_string("A name.")
+    type_enum(c("a", "b {c}"), required = FALSE)
+    type_array(type_array(type_integer()))
+    type_object(
+      "A review.",
+      stars = type_integer("From 1 to 5.", required = FALSE),
+      people = type_array(type_object(name = type_string(), kind = type_enum("a"))),
+      other = type_from_schema("true")
+    )
+  })
+})
+
+test_that("objects as ellmer's are taken", {
+  basic <- \(type, ...) ellmer_type("TypeBasic", type = type, ...)
+  object <- ellmer_type(
+    "TypeObject",
+    properties = list(
+      a = basic("string", description = "An {a}."),
+      b = ellmer_type("TypeEnum", values = c("x", "y"), required = FALSE),
+      c = ellmer_type("TypeArray", items = basic("integer")),
+      d = ellmer_type("TypeIgnore"),
+      e = ellmer_type(
+        "TypeJsonSchema",
+        json = list(type = "string", enum = list("u", "v"))
+      )
+    ),
+    additional_properties = FALSE,
+    description = "D"
+  )
+  ours <- type_object(
+    "D",
+    a = type_string("An {a}."),
+    b = type_enum(c("x", "y"), required = FALSE),
+    c = type_array(type_integer()),
+    e = type_from_schema('{"type":"string","enum":["u","v"]}')
+  )
+  expect_identical(schema_of(object), schema_of(ours))
+  expect_identical(
+    schema_of(type_array(object)),
+    schema_of(type_array(ours))
+  )
+  expect_snapshot(error = TRUE, schema_of(ellmer_type("TypeOther")))
+})
+
+test_that("types of ellmer itself are taken", {
+  skip_if_not_installed("ellmer")
+  theirs <- ellmer::type_object(
+    "D",
+    a = ellmer::type_string("A"),
+    b = ellmer::type_enum(c("x", "y"), required = FALSE),
+    c = ellmer::type_array(ellmer::type_integer())
+  )
+  ours <- type_object(
+    "D",
+    a = type_string("A"),
+    b = type_enum(c("x", "y"), required = FALSE),
+    c = type_array(type_integer())
+  )
+  expect_identical(schema_of(theirs), schema_of(ours))
+})
+
+test_that("schemas may be lists", {
+  is_json <- function(x, json) expect_identical(schema_of(x), json)
+  is_json(
+    list(
+      type = "object",
+      properties = list(
+        a = list(type = "string"),
+        required = list(const = 1),
+        b = type_number()
+      ),
+      required = "a",
+      additionalProperties = FALSE
+    ),
+    paste0(
+      '{"type":"object","properties":{"a":{"type":"string"},"required":{"const":1},',
+      '"b":{"type":"number"}},"required":["a"],"additionalProperties":false}'
+    )
+  )
+  is_json(list(enum = factor(c("a", "b"))), '{"enum":["a","b"]}')
+  is_json(list(enum = "a"), '{"enum":["a"]}')
+  is_json(list(enum = list(1, "a", NULL)), '{"enum":[1,"a",null]}')
+  is_json(list(type = c("string", "null")), '{"type":["string","null"]}')
+  is_json(list(items = list()), '{"items":{}}')
+  is_json(
+    list(items = list(list(type = "string"), TRUE)),
+    '{"items":[{"type":"string"},true]}'
+  )
+  is_json(
+    list(anyOf = list(list(type = "null"), type_string())),
+    '{"anyOf":[{"type":"null"},{"type":"string"}]}'
+  )
+  is_json(
+    list(type = "number", minimum = 0.1, maximum = 1e10),
+    '{"type":"number","minimum":0.1,"maximum":10000000000}'
+  )
+  is_json(list(const = NULL), '{"const":null}')
+  is_json(list(const = list(a = 1, b = list(2, "x"))), '{"const":{"a":1,"b":[2,"x"]}}')
+  is_json(c(type = "string", pattern = "\\d"), '{"type":"string","pattern":"\\\\d"}')
+  is_json(
+    list(`$ref` = "#/$defs/a", `$defs` = list(a = TRUE)),
+    '{"$ref":"#/$defs/a","$defs":{"a":true}}'
+  )
+})
+
+test_that("schemas may be texts and files", {
+  path <- withr::local_tempfile(lines = '\ufeff{"type": "string"}')
+  expect_identical(trimws(schema_of(path)), '{"type": "string"}')
+  expect_identical(schema_of('{"a":"\u00e4"}'), '{"a":"\u00e4"}')
+  expect_identical(schema_of(structure("true", class = "json")), "true")
+  expect_identical(type_from_schema(path = path)$kind, "schema")
+  expect_identical(
+    check_schema(list(path, type_string()), "schema", 2L, globalenv())[[2]],
+    '{"type":"string"}'
+  )
+  expect_s3_class(check_schema(c("true", "false"), "schema", 2L, NULL), "per_prompt")
+})
+
+test_that("what is no schema is named", {
+  deep <- paste0(strrep("[", 600), strrep("]", 600))
+  large <- withr::local_tempfile()
+  check <- function(schema, n = 1L) {
+    check_schema(schema, "schema", n, rlang::current_env())
+  }
+  expect_snapshot(error = TRUE, {
+    type_enum(character())
+    type_enum(1:3)
+    type_enum(c("a", "a"))
+    type_array("string")
+    type_array()
+    type_object(type_string())
+    type_object("D", type_string())
+    type_object(a = "string")
+    type_object(a = type_string(), a = type_string())
+    type_object(.required = NA)
+    type_string(1)
+    type_boolean(required = "no")
+    type_from_schema()
+    type_from_schema("{")
+    check(1)
+    check(NA_character_)
+    check("no_such_file.json")
+    check("{\"type\": }")
+    check(mtcars)
+    check(list(a = type_string()))
+    check(list(type = "object", properties = list(a = "string")))
+    check(list(type = "object", properties = list(list(type = "string"))))
+    check(list(const = NA))
+    check(list(minimum = Inf))
+    check(list(default = mean))
+    check(c("true", "true"), 3L)
+    check(list(type_string(), 5), 2L)
+  })
+  expect_error(check(deep), "at most 500 levels")
+  expect_error(check(sprintf('{"a": "%s", "b": %s}', strrep("[", 600), deep)), "levels")
+  expect_no_error(check(sprintf('{"a": "%s\\"["}', strrep("[", 600))))
+  expect_error(check(paste0(strrep("[", 2e5), strrep("]", 2e5))), "levels")
+})
