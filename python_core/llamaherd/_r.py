@@ -202,6 +202,12 @@ def apply_chat_template(
 
 
 @_boundary
+def schema_prompt(schemas: Sequence[str]) -> list[str]:
+    """An instruction for each JSON Schema."""
+    return [_clean(lh.structured.schema_prompt(schema)) for schema in schemas]
+
+
+@_boundary
 def sha256(texts: Sequence[str | None]) -> list[str | None]:
     """SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
     return [
@@ -253,8 +259,8 @@ def generate_start(
         context: What to answer them with.
         prompts: Texts or token ids; with `chat` texts or lists of messages.
         options: `sampling`, the fields of SamplingParams; `each`, those of them that have
-            one value per prompt; `parse_special`; `on_error`; `journal`, if any; `chat`
-            and `system`, if any; `n`, if any.
+            one value per prompt; `parse_special`; `on_error`; `strict` and `retries`;
+            `journal`, if any; `chat` and `system`, if any; `n`, if any.
     """
     sampling = dict(options["sampling"])
     # Unless they are in `each`.
@@ -289,6 +295,8 @@ def generate_start(
         on_error=options["on_error"],
         n=options.get("n", 1),
         journal=options.get("journal"),
+        strict=options["strict"],
+        retries=options["retries"],
         **call,
     )
     return {"job": job}

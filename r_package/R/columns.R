@@ -2,17 +2,23 @@
 
 # A data frame with a row for each text; NA: a row of NA. What is no object is a column
 # `value`.
-text_columns <- function(text, column, flatten = FALSE) {
-  columns <- as_column(parse_texts(text), column, flatten)
+text_columns <- function(text, column, dotted = FALSE) {
+  columns <- as_column(parse_texts(text), column, dotted)
   if (column$kind == "object") columns else new_frame(list(value = columns), length(text))
 }
 
-# Parsed values, NULL for NA. All at once, which is much faster than one by one.
+# Parsed values, NULL for NA. All at once is much faster than one by one; what is no JSON, of
+# which Python lets none through, would spoil all others.
 parse_texts <- function(text) {
   values <- vector("list", length(text))
   given <- which(!is.na(text))
-  json <- sprintf("[%s]", paste(without_nul(text[given]), collapse = ","))
-  values[given] <- jsonlite::parse_json(json)
+  json <- without_nul(text[given])
+  values[given] <- tryCatch(
+    jsonlite::parse_json(sprintf("[%s]", paste(json, collapse = ","))),
+    error = \(cnd) {
+      lapply(json, \(one) tryCatch(jsonlite::parse_json(one), error = \(cnd) NULL))
+    }
+  )
   values
 }
 
@@ -23,7 +29,7 @@ without_nul <- function(json) {
 
 # `values` is a list of what jsonlite makes of JSON without simplifying, NULL where there is
 # none. What is of another type than the column's is NA.
-as_column <- function(values, column, flatten) {
+as_column <- function(values, column, dotted) {
   switch(
     column$kind,
     string = atomic_column(values, is.character, NA_character_),
@@ -35,8 +41,8 @@ as_column <- function(values, column, flatten) {
       text <- atomic_column(values, is.character, NA_character_)
       factor(text, levels = column$levels)
     },
-    array = array_column(values, column$items, flatten),
-    object = object_column(values, column$fields, flatten),
+    array = array_column(values, column$items, dotted),
+    object = object_column(values, column$fields, dotted),
     values
   )
 }
@@ -53,12 +59,12 @@ integer_column <- function(values) {
 }
 
 # All elements are made one column, which is then cut up. NULL where there is no array.
-array_column <- function(values, items, flatten) {
+array_column <- function(values, items, dotted) {
   given <- vapply(values, is.list, logical(1))
   flat <- as_column(
     unlist(values[given], recursive = FALSE, use.names = FALSE),
     items,
-    flatten
+    dotted
   )
   n <- lengths(values[given])
   end <- cumsum(n)
@@ -76,14 +82,14 @@ slice <- function(x, from, n) {
   new_frame(lapply(unclass(x), slice, from, n), n)
 }
 
-object_column <- function(values, fields, flatten) {
+object_column <- function(values, fields, dotted) {
   columns <- Map(
-    \(field, name) as_column(lapply(values, \(x) member(x, name)), field, flatten),
+    \(field, name) as_column(lapply(values, \(x) member(x, name)), field, dotted),
     fields,
     names(fields)
   )
   frame <- new_frame(columns, length(values))
-  if (flatten) flatten_frame(frame) else frame
+  if (dotted) dotted_frame(frame) else frame
 }
 
 member <- function(x, name) {
@@ -97,7 +103,7 @@ new_frame <- function(columns, n, row_names = .set_row_names(n)) {
 }
 
 # Data frames in columns as columns with dotted names.
-flatten_frame <- function(frame) {
+dotted_frame <- function(frame) {
   parts <- Map(
     \(column, name) {
       if (!is.data.frame(column)) {

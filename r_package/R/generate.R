@@ -7,7 +7,8 @@
 #'   a list of messages.
 #' @param ... Further sampling settings by name, see [generate_parallel()].
 #' @returns A `llamaherd_result` of length 1: a string with the attributes that
-#'   [generate_parallel()] describes, also what becomes of Ctrl-C.
+#'   [generate_parallel()] describes, also what becomes of Ctrl-C. With `schema` a data frame
+#'   with one row.
 #' @export
 #' @examples
 #' \dontrun{
@@ -34,6 +35,11 @@ generate <- function(
   chat = FALSE,
   system = NULL,
   choices = NULL,
+  schema = NULL,
+  regex = NULL,
+  strict = FALSE,
+  retries = 2L,
+  dotted = FALSE,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -51,7 +57,9 @@ generate <- function(
   options$on_error <- "continue"
   display <- check_display(error_call)
 
-  result <- run_call(object, prompts, options, display, FALSE, error_call)
-  report(result, "stop", display$verbosity, error_call, is_bound(grammar, choices, 1L))
+  task <- generate_task(options, check_flag(dotted))
+  result <- run_call(task, object, prompts, options, display, FALSE, error_call)
+  bound <- is.null(schema) && is_bound(grammar, choices, 1L)
+  report(result, "stop", display$verbosity, error_call, bound)
   result
 }

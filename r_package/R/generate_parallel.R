@@ -20,8 +20,23 @@
 #' same call run again goes on where this one ended.
 #'
 #' @section Arguments with one value per prompt:
-#' The numeric arguments of sampling, `max_tokens`, `seed` and `grammar` take one value for
-#' all prompts or one for each of them, `choices` a list with a vector for each of them.
+#' The numeric arguments of sampling, `max_tokens`, `seed`, `grammar` and `regex` take one value
+#' for all prompts or one for each of them, `choices` and `schema` a list with one for each of
+#' them. The columns of schemas that differ are put together.
+#'
+#' @section Data:
+#' With `schema` every answer is JSON that follows it, and the result is a data frame with a
+#' column for each field: see [type_object()] for the types, and what becomes of them. Answers
+#' are as short as JSON can be, without white space between its parts.
+#'
+#' The form is sure, the content is the model's: it knows of the fields only what the prompt
+#' says. [schema_prompt()] writes that down. Small models judge worse when they have to write
+#' JSON; a field for reasons before that for the label may help, as it gives them room.
+#'
+#' Some keywords of JSON Schema cannot be enforced while an answer is written, such as
+#' `uniqueItems`. What they say is checked afterwards, and an answer that fails is tried again,
+#' with another seed. One that fails each time is the prompt's error, and so is one that
+#' `max_tokens` cut off: the row is NA and `attr(result, "partial")` has the text.
 #'
 #' @section Several samples of each prompt:
 #' With `n = 10` each prompt is computed once and answered ten times, with `temperature` above
@@ -62,8 +77,8 @@
 #' @param prompts Character vector, names and NA allowed. Also a factor, or a list with a
 #'   string or an integer vector of token ids for each prompt. Bytes that are no text in
 #'   their encoding fail their own prompt.
-#' @param max_tokens Number of tokens to generate for each prompt at most. NULL: 100, or
-#'   with `choices` as many as any of them can take, so that none is cut off.
+#' @param max_tokens Number of tokens to generate for each prompt at most. NULL: 100, with
+#'   `schema` 512, or with `choices` as many as any of them can take, so that none is cut off.
 #' @param top_k Draw from the `top_k` most likely tokens only; 0 or less: from all.
 #' @param top_p Draw from the most likely tokens that have this probability together; 1:
 #'   from all.
@@ -108,6 +123,15 @@
 #'   left, so that it may take fewer tokens than its text has.
 #' @param n Number of samples of each prompt, see below. More than one need a `temperature`
 #'   above 0: others would all be the same.
+#' @param schema What each answer is made of: a type such as [type_object()] makes, those of
+#'   the package ellmer among them, or a JSON Schema, which may be a list, a text or the path of
+#'   a file. See below. Not together with `grammar`, `regex` or `choices`.
+#' @param regex Regular expression that the whole answer matches, such as
+#'   `"[0-9]{4}-[0-9]{2}"`.
+#' @param strict TRUE refuses schemas with keywords that cannot be enforced, and names them.
+#' @param retries How often an answer is tried again that does not follow its schema.
+#' @param dotted TRUE makes columns with dotted names of objects in objects, where FALSE makes
+#'   data frames in columns.
 #' @param ... Further sampling settings, see below.
 #' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
 #'   `prompts`, with their names; none for no prompts. NA for prompts that failed or were not
@@ -130,6 +154,13 @@
 #'
 #'   The attribute `stats` has statistics of the whole call. [as.data.frame()] gives a
 #'   table with one row per prompt.
+#'
+#'   With `schema` a `llamaherd_table`: a data frame with a row for each prompt and a column for
+#'   each field, NA where a prompt failed. Columns have the same types whatever the answers are;
+#'   whole numbers beyond 32 bits alone make a column of them double. Its row names are the
+#'   prompts' names, if no two are the same. It has the attributes above, and `text`, the JSON.
+#'   In [dplyr::mutate()] it becomes columns of the data; rows cut out of it are a plain data
+#'   frame.
 #' @seealso [generate()] for a single prompt, [apply_chat_template()] for chat models,
 #'   [journal_read()] for journals.
 #' @export
@@ -141,6 +172,14 @@
 #' answers
 #' as.data.frame(answers)
 #' attr(answers, "stats")
+#'
+#' schema <- type_object(
+#'   city = type_string(),
+#'   people = type_integer("Inhabitants.")
+#' )
+#' generate_parallel(context, "Berlin has 3.7 million inhabitants.",
+#'   chat = TRUE, system = schema_prompt(schema), schema = schema
+#' )
 #' }
 generate_parallel <- function(
   context,
@@ -167,6 +206,11 @@ generate_parallel <- function(
   system = NULL,
   choices = NULL,
   n = 1L,
+  schema = NULL,
+  regex = NULL,
+  strict = FALSE,
+  retries = 2L,
+  dotted = FALSE,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -180,8 +224,30 @@ generate_parallel <- function(
   progress <- check_flag(progress)
   options$n <- check_whole(n, min = 1)
 
-  result <- run_call(object, prompts, options, display, progress, error_call)
-  bound <- rep(is_bound(grammar, choices, length(prompts$values)), each = n)
+  task <- generate_task(options, check_flag(dotted))
+  result <- run_call(task, object, prompts, options, display, progress, error_call)
+  bound <- is.null(schema) & is_bound(grammar, choices, length(prompts$values))
+  bound <- rep(bound, each = n)
   report(result, options$on_error, display$verbosity, error_call, bound, n)
   as_samples(result, prompts$names, n)
+}
+
+# Asks for answers: texts, or with a schema data. Which columns it has is found out when
+# Python has taken it.
+generate_task <- function(options, dotted) {
+  force(dotted)
+  schemas <- unlist(c(options$sampling[["schema"]], options$each[["schema"]]))
+  make <- if (is.null(schemas)) {
+    new_result
+  } else {
+    \(columns, prompts, display) {
+      result <- new_result(
+        columns,
+        prompts,
+        utils::modifyList(display, list(clean = FALSE))
+      )
+      answers_table(result, schema_columns(schemas), dotted)
+    }
+  }
+  new_task("generate_start", "job_result", make)
 }

@@ -4,25 +4,32 @@
 
 slice_s <- 0.1
 
+# What a call asks Python for: functions that start it and collect it, and the one of R that
+# makes the result of the columns.
+new_task <- function(start, collect, make) {
+  list(start = start, collect = collect, make = make)
+}
+
 # Returns the result, of repeated() prompts if there are several samples. Ctrl-C goes on as
 # an interrupt that has the result.
-run_call <- function(context, prompts, options, display, progress, error_call) {
+run_call <- function(task, context, prompts, options, display, progress, error_call) {
   suspendInterrupts({
     run <- quietly(
       display$verbosity < 0,
-      run_job(context, prompts, options, progress, error_call)
+      run_job(task, context, prompts, options, progress, error_call)
     )
     n <- options$n %||% 1L
-    result <- new_result(run, repeated(prompts, n), display)
+    result <- task$make(run$columns, repeated(prompts, n), display)
     if (run$interrupted) {
       results <- as_samples(result, prompts$names, n)
       the$last_results <- results
       # Ctrl-C pressed once more meanwhile must not throw away what was collected.
       is_interrupted(Sys.sleep(0))
-      n_answered <- sum(attr(result, "finish_reason") %in% c("stop", "length"))
+      reason <- attr(result, "finish_reason")
+      n_answered <- sum(reason %in% c("stop", "length"))
       message <- cli::pluralize(
-        "Interrupted: {n_answered} of {length(result)} {counted(n)}",
-        "{cli::qty(length(result))}{?s} answered."
+        "Interrupted: {n_answered} of {length(reason)} {counted(n)}",
+        "{cli::qty(length(reason))}{?s} answered."
       )
       interrupt(message, results, display$verbosity)
     }
@@ -46,16 +53,16 @@ interrupt <- function(message, results, verbosity) {
 }
 
 # Returns Python's columns, and whether Ctrl-C ended the call.
-run_job <- function(context, prompts, options, progress, error_call) {
+run_job <- function(task, context, prompts, options, progress, error_call) {
   run_in_slices(
     py_call(
-      "generate_start",
+      task$start,
       context,
       prompts$values,
       options,
       error_call = error_call
     ),
-    \(job) py_call("job_result", job, error_call = error_call),
+    \(job) py_call(task$collect, job, error_call = error_call),
     length(prompts$values) * (options$n %||% 1L),
     progress,
     error_call
@@ -145,11 +152,18 @@ draw_bar <- function(state, width = cli::console_width()) {
 
 # What a call has to say at its end: a line of statistics, and one warning, or the error
 # that on_error = "stop" asks for.
-report <- function(result, on_error, verbosity, error_call, bound, n_samples = 1L) {
+report <- function(
+  result,
+  on_error,
+  verbosity,
+  error_call,
+  bound = FALSE,
+  n_samples = 1L
+) {
   if (verbosity >= 2) {
     cli::cli_inform("{attr(result, 'stats')$line}")
   }
-  n <- length(result)
+  n <- length(attr(result, "finish_reason"))
   failed <- which(attr(result, "finish_reason") == "error")
   n_cancelled <- sum(attr(result, "finish_reason") == "cancelled")
   if (length(failed) > 0 && on_error == "stop") {
@@ -164,7 +178,9 @@ report <- function(result, on_error, verbosity, error_call, bound, n_samples = 1
   if (verbosity < 0) {
     return(invisible())
   }
-  warn_incomplete(result, bound, error_call, n_samples)
+  if (any(bound)) {
+    warn_incomplete(result, bound, error_call, n_samples)
+  }
   if (length(failed) > 0) {
     not_run <- if (n_cancelled > 0) {
       "{n_cancelled} more {?was/were} not finished."

@@ -15,7 +15,9 @@ sampling_kinds <- c(
   stop = "texts",
   ignore_eos = "flag",
   grammar = "strings",
-  choices = "choices"
+  choices = "choices",
+  schema = "schema",
+  regex = "strings"
 )
 further_kinds <- c(
   typical_p = "number",
@@ -61,7 +63,9 @@ sampling_options <- function(env, dots, n) {
   list(
     sampling = values[!each],
     each = lapply(values[each], \(value) as_py_list(unclass(value))),
-    parse_special = parse_special
+    parse_special = parse_special,
+    strict = check_flag(env$strict, "strict", env),
+    retries = check_whole(env$retries, "retries", min = 0, error_call = env)
   )
 }
 
@@ -88,6 +92,7 @@ check_sampling <- function(x, kind, arg, n, error_call) {
     texts = check_texts(x, arg, error_call),
     strings = check_grammar(x, arg, n, error_call),
     choices = check_choices(x, arg, n, error_call),
+    schema = check_schema(x, arg, n, error_call),
     bias = check_bias(x, arg, error_call)
   )
 }

@@ -1,8 +1,7 @@
 # The class llamaherd_result: a character vector that knows how each of its elements came
 # about.
 
-new_result <- function(run, prompts, display) {
-  columns <- run$columns
+new_result <- function(columns, prompts, display) {
   text <- as_text(columns[["texts"]])
   if (display$clean) {
     text <- clean_text(text)
@@ -205,9 +204,13 @@ cut_to <- function(x, width) {
   x
 }
 
-# Names, or places for those that have none.
+# Names of prompts, or places for those that have none.
 labels_of <- function(x) {
-  label <- rlang::names2(x)
+  rows <- attr(x, "row.names")
+  if (is.numeric(rows)) {
+    return(sprintf("[%d]", rows))
+  }
+  label <- rows %||% rlang::names2(x)
   ifelse(nzchar(label), label, sprintf("[%d]", seq_along(x)))
 }
 

@@ -29,8 +29,8 @@ schema_text <- function(x, arg, error_call) {
     return(schema_json(as_type(x, arg, error_call), arg, error_call))
   }
   if (!is.null(names(x)) && !is.data.frame(x) || is.list(x) && length(x) == 0) {
-    if (is.list(x) && length(x) > 0 && all(vapply(x, is_type, logical(1)))) {
-      hint <- "Fields go into type_object(), or into `properties` of a schema."
+    if (length(x) > 0 && !any(names(x) %in% c(unlist(schema_keywords), other_keywords))) {
+      hint <- "It has no keyword, such as `type`. Fields go into type_object(), or `properties`."
       abort_argument(arg, "a type or a JSON Schema", x, error_call, hint)
     }
     return(schema_json(x, arg, error_call))
@@ -47,7 +47,7 @@ schema_text <- function(x, arg, error_call) {
 }
 
 # Largest file that is read for a schema.
-max_schema_bytes <- 16e6
+max_schema_bytes <- 4e6
 
 read_schema <- function(path, arg, error_call) {
   path <- expand_path(check_string(path, arg, error_call = error_call))
@@ -137,6 +137,33 @@ schema_keywords <- list(
     "dependentSchemas"
   ),
   array = c("required", "enum", "examples")
+)
+
+# Further ones that a schema may consist of.
+other_keywords <- c(
+  "type",
+  "const",
+  "$ref",
+  "$schema",
+  "$id",
+  "$comment",
+  "title",
+  "description",
+  "format",
+  "pattern",
+  "minLength",
+  "maxLength",
+  "minItems",
+  "maxItems",
+  "uniqueItems",
+  "minimum",
+  "maximum",
+  "exclusiveMinimum",
+  "exclusiveMaximum",
+  "multipleOf",
+  "minProperties",
+  "maxProperties",
+  "dependentRequired"
 )
 
 schema_json <- function(x, arg, error_call) {

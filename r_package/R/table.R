@@ -22,9 +22,9 @@ row_names <- function(names, n) {
 }
 
 # Answers that follow a schema, from the text result.
-answers_table <- function(result, column, flatten) {
+answers_table <- function(result, column, dotted) {
   text <- unname(plain(result))
-  frame <- text_columns(text, column, flatten)
+  frame <- text_columns(text, column, dotted)
   kept <- c("errors", "finish_reason", "partial", "complete", "usage", "stats", "hashes")
   attributes <- attributes(result)[kept]
   rlang::exec(new_table, frame, names(result), text = text, !!!attributes)

@@ -11,7 +11,7 @@
 #' * `type_array()` is any number of values of one type, and becomes a list column: of vectors,
 #'   or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost one becomes the data frame itself, one
-#'   within it a data frame in a column, or with `flatten = TRUE` columns with dotted names.
+#'   within it a data frame in a column, or with `dotted = TRUE` columns with dotted names.
 #' * `type_from_schema()` takes a JSON Schema as it is, as text or from a file.
 #'
 #' @section Descriptions:
@@ -39,6 +39,13 @@
 #'   stars = type_integer("From 1 to 5."),
 #'   topics = type_array(type_string()),
 #'   author = type_object(name = type_string(), age = type_integer(required = FALSE))
+#' )
+#'
+#' # What no type says, a JSON Schema does. Ranges and lengths keep small models from writing
+#' # numbers and texts without end.
+#' type_object(
+#'   stars = type_from_schema('{"type": "integer", "minimum": 1, "maximum": 5}'),
+#'   reason = type_from_schema('{"type": "string", "maxLength": 200}')
 #' )
 type_boolean <- function(description = NULL, required = TRUE) {
   new_type("boolean", description, required)
@@ -93,7 +100,7 @@ type_object <- function(
   .additional_properties = FALSE
 ) {
   error_call <- rlang::current_env()
-  if (is_type(.description)) {
+  if (is.list(.description) || is_type(.description)) {
     abort_unnamed("The first argument", error_call)
   }
   fields <- rlang::list2(...)

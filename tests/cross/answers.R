@@ -1,6 +1,6 @@
 # Answers the prompts of a job: Rscript answers.R JOB.json ANSWERS.json
 # The job has the fields model, lora (scales by path, if any), context (arguments of context_create), prompts, and
-# generate (arguments of generate_parallel). JSON's null is a prompt that is NA.
+# generate (arguments of generate_parallel). JSON's null is a prompt that is NA. A schema gives `table` as well.
 files <- commandArgs(TRUE)
 library(llamaherd)
 
@@ -20,7 +20,7 @@ if (
 ) {
   prompts <- vapply(
     prompts,
-    \(prompt) if (is.null(prompt)) NA else prompt,
+    \(prompt) if (is.null(prompt)) NA_character_ else prompt,
     character(1)
   )
 }
@@ -30,6 +30,7 @@ answers <- withCallingHandlers(
   llamaherd_warning_incomplete = \(cnd) invokeRestart("muffleWarning")
 )
 
+data <- if (is.data.frame(answers)) answers
 if (inherits(answers, "llamaherd_samples")) {
   table <- as.data.frame(answers)
   for (name in c("finish_reason", "complete")) attr(answers, name) <- table[[name]]
@@ -37,10 +38,11 @@ if (inherits(answers, "llamaherd_samples")) {
   attr(answers, "usage") <- table[c("n_prompt_tokens", "n_reused_tokens", "seed")]
   texts <- table$text
 } else {
-  texts <- as.character(answers)
+  texts <- if (is.null(data)) as.character(answers) else attr(data, "text")
 }
 answers <- list(
   texts = texts,
+  table = data,
   errors = attr(answers, "errors"),
   finish_reasons = attr(answers, "finish_reason"),
   complete = attr(answers, "complete"),

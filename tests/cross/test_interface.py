@@ -46,7 +46,7 @@ def test_r_knows_all_sampling_settings(interface: dict[str, Any]) -> None:
 def test_r_has_the_same_defaults(interface: dict[str, Any]) -> None:
     parameters = inspect.signature(lh.generate_parallel).parameters
     for name, default in interface["defaults"].items():
-        if name not in ("verbosity", "clean", "hash"):
+        if name not in ("verbosity", "clean", "hash", "dotted"):
             assert default == parameters[name].default, name
 
 
@@ -98,6 +98,8 @@ def test_the_fake_answers_in_the_real_module_s_shape(
             "each": {},
             "parse_special": "auto",
             "on_error": "continue",
+            "strict": False,
+            "retries": 2,
         }
         job = value(module.generate_start(context["python"], ["a", [1], None], call))
         progress = value(module.job_wait(job["job"], 0.01))

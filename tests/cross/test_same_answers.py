@@ -148,6 +148,46 @@ def test_r_has_the_same_choices_as_python(
         assert set(expected.texts) <= set(options["choices"])
 
 
+def test_r_has_the_same_data_as_python(
+    smollm2: lh.Model, smollm2_path: Path, tmp_path: Path
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "topic": {"enum": ["politics", "sports", "science"]},
+            "sure": {"type": "boolean"},
+            "score": {"type": "integer", "minimum": 0, "maximum": 2**33},
+            "about": {
+                "type": "object",
+                "properties": {"who": {"type": "string", "maxLength": 12}},
+                "required": ["who"],
+            },
+            "words": {
+                "type": "array",
+                "items": {"type": "string", "maxLength": 8},
+                "maxItems": 3,
+            },
+        },
+        "required": ["topic", "sure", "score", "about", "words"],
+        "additionalProperties": False,
+    }
+    options = {"schema": schema, "max_tokens": 90}
+    with lh.Context(
+        smollm2, n_ctx=N_CTX, n_seq_max=N_SEQ_MAX, n_threads=2, kv_layout="per_sequence"
+    ) as context:
+        expected = lh.generate_parallel(context, HEADLINES, **options)
+    out = rscript.answers(tmp_path, job(smollm2_path, [*HEADLINES, None], **options))
+    assert out["texts"] == [*expected.texts, None]
+    rows = [*expected.parsed, None]
+    assert any(rows)
+    for name, column in out["table"].items():
+        if name == "about":
+            assert column["who"] == [row and row["about"]["who"] for row in rows]
+        else:
+            values = [None if value == {} else value for value in column]  # NULL in R
+            assert values == [row and row[name] for row in rows], name
+
+
 def test_failures_are_the_same_in_r_and_python(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path
 ) -> None:

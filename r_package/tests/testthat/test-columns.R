@@ -1,6 +1,6 @@
-columns_of <- function(text, schema, flatten = FALSE) {
+columns_of <- function(text, schema, dotted = FALSE) {
   json <- check_schema(schema, "schema", 1L, globalenv())
-  text_columns(text, schema_columns(json), flatten)
+  text_columns(text, schema_columns(json), dotted)
 }
 
 review <- type_object(
@@ -61,15 +61,15 @@ test_that("types do not depend on the rows", {
 })
 
 test_that("nested objects may be columns with dotted names", {
-  frame <- columns_of(c(answer, NA), review, flatten = TRUE)
+  frame <- columns_of(c(answer, NA), review, dotted = TRUE)
   expect_identical(frame$author.name, c("A", NA))
   expect_identical(frame$author.at.x, c(2.5, NA))
   expect_identical(match("author.name", names(frame)), 7L)
   clash <- type_object(`a.b` = type_string(), a = type_object(b = type_string()))
-  frame <- columns_of('{"a.b":"1","a":{"b":"2"}}', clash, flatten = TRUE)
+  frame <- columns_of('{"a.b":"1","a":{"b":"2"}}', clash, dotted = TRUE)
   expect_identical(frame, data.frame(a.b = "1", a.b.1 = "2"))
   inner <- type_object(x = type_array(type_object(y = type_object(z = type_number()))))
-  frame <- columns_of('{"x":[{"y":{"z":1}}]}', inner, flatten = TRUE)
+  frame <- columns_of('{"x":[{"y":{"z":1}}]}', inner, dotted = TRUE)
   expect_identical(frame$x[[1]], data.frame(y.z = 1))
 })
 
@@ -175,6 +175,14 @@ test_that("values that R has not are kept as far as they go", {
   expect_identical(
     columns_of("1", type_object(a = type_string())),
     data.frame(a = NA_character_)
+  )
+})
+
+test_that("what is no JSON spoils no other row", {
+  schema <- type_object(a = type_integer())
+  expect_identical(
+    columns_of(c('{"a":1}', '{"a":', "x]", '{"a":2}'), schema)$a,
+    c(1L, NA, NA, 2L)
   )
 })
 

@@ -2,7 +2,8 @@
 
 Answers "<prompt>!" to a prompt, or what the prompt's first word asks for:
     fail REASON   fails
-    raw TEXT      answers TEXT
+    raw TEXT      answers TEXT, cut off
+    json TEXT     answers TEXT
     slow          is not done before the job is cancelled
     draw A B ...  answers A as its first sample, B as its second one
 Token ids are answered with their sum. `seen()` tells what a function was called with, as
@@ -182,6 +183,14 @@ def apply_chat_template(model, conversations, template, add_assistant, variables
 
 
 @_boundary
+def schema_prompt(schemas):
+    for schema in schemas:
+        if "no_such_type" in schema:
+            raise ValueError("schema: 'no_such_type' is {no} type")
+    return [f"Answer with {schema}." for schema in schemas]
+
+
+@_boundary
 def sha256(texts):
     return [t and hashlib.sha256(t.encode()).hexdigest() for t in texts]
 
@@ -266,9 +275,9 @@ def _answer(prompt):
         return str(sum(prompt)), None, "stop"
     if prompt.startswith("fail"):
         return None, prompt[5:], "error"
-    if prompt.startswith("raw "):
-        return prompt[4:], None, "length"
-    return prompt + "!", None, "stop"
+    word, _, text = prompt.partition(" ")
+    ends = {"json": "stop", "raw": "length"}
+    return (text, None, ends[word]) if word in ends else (prompt + "!", None, "stop")
 
 
 @_boundary
