@@ -45,7 +45,8 @@
 #' majority, [as.data.frame()][as.data.frame.llamaherd_result] a table with one row per
 #' sample. Each sample depends on the seed, the prompt's place and its own number only: the
 #' first is what the prompt gets without `n`, and more of them leave those before as they
-#' are. The messages of failures and Ctrl-C count samples.
+#' are. The messages of failures and Ctrl-C count samples. With `schema` the elements are
+#' `llamaherd_table`s.
 #'
 #' @section Further sampling settings:
 #' `...` takes these, by name; any other name is an error. The values given here switch

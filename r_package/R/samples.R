@@ -1,5 +1,5 @@
 # Several samples of each prompt: a llamaherd_samples, which is a list with a
-# llamaherd_result for each prompt.
+# llamaherd_result for each prompt, or a llamaherd_table.
 
 # Prompts as new_result() takes them, each n times.
 repeated <- function(prompts, n) {
@@ -17,10 +17,11 @@ as_samples <- function(result, names, n) {
   if (n == 1) {
     return(result)
   }
-  result <- unname(result)
-  by_prompt <- split(seq_along(result), (seq_along(result) - 1L) %/% n)
+  n_all <- length(attr(result, "finish_reason"))
+  by_prompt <- unname(split(seq_len(n_all), (seq_len(n_all) - 1L) %/% n))
+  cut <- if (is.data.frame(result)) rows_of_table else \(x, at) unname(x[at])
   structure(
-    lapply(unname(by_prompt), \(at) result[at]),
+    lapply(by_prompt, \(at) cut(result, at)),
     names = names,
     stats = attr(result, "stats"),
     class = c("llamaherd_samples", "list")
@@ -41,13 +42,13 @@ print.llamaherd_samples <- function(x, ..., n = 10L) {
   cat(sprintf(
     "<llamaherd_samples> %d prompts, %d samples, %d of them answered\n",
     length(x),
-    sum(lengths(x)),
-    sum(vapply(x, \(samples) sum(!is.na(unclass(samples))), integer(1)))
+    sum(n_samples(x)),
+    sum(vapply(x, \(samples) sum(!is.na(unclass(text_result(samples)))), integer(1)))
   ))
   label <- encode(labels_of(x))
   for (i in seq_len(min(n, length(x)))) {
     cat(cut_to(label[[i]], getOption("width")), "\n", sep = "")
-    writeLines(paste0("  ", format(x[[i]], width = getOption("width") - 2L)))
+    writeLines(paste0("  ", format(text_result(x[[i]]), width = getOption("width") - 2L)))
   }
   if (length(x) > n) {
     cat(sprintf("... and %d more\n", length(x) - n))
@@ -63,19 +64,26 @@ as.data.frame.llamaherd_samples <- function(
   optional = FALSE,
   ...
 ) {
-  all <- do.call(rbind, lapply(unname(unclass(x)), as.data.frame.llamaherd_result))
-  place <- data.frame(
-    prompt = rep(seq_along(x), lengths(x)),
-    sample = sequence(lengths(x))
-  )
+  all <- do.call(rbind, lapply(unname(unclass(x)), as.data.frame))
+  n <- n_samples(x)
+  place <- data.frame(prompt = rep(seq_along(x), n), sample = sequence(n))
   table <- cbind(place, all)
   if (!is.null(names(x))) {
-    table <- cbind(name = rep(names(x), lengths(x)), table)
+    table <- cbind(name = rep(names(x), n), table)
   }
   if (!is.null(row.names)) {
     rownames(table) <- row.names
   }
   table
+}
+
+n_samples <- function(x) {
+  vapply(
+    x,
+    \(samples) length(attr(samples, "finish_reason")),
+    integer(1),
+    USE.NAMES = FALSE
+  )
 }
 
 #' Let samples vote

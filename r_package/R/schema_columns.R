@@ -12,7 +12,7 @@ schema_columns <- function(texts) {
     root <- jsonlite::parse_json(text)
     left <- new.env(parent = emptyenv())
     left$n <- max_columns
-    column_of(root, list(root = root, left = left, depth = 0L, refs = "#"))
+    schema_column(root, list(root = root, left = left, depth = 0L, refs = "#"))
   })
   Reduce(either, columns)
 }
@@ -23,13 +23,13 @@ max_column_depth <- 50L
 
 # `read` has the whole schema, how many more columns there may be, how deep this one is, and
 # the references that led here: one that comes again has no end.
-column_of <- function(schema, read) {
+schema_column <- function(schema, read) {
   read$left$n <- read$left$n - 1L
   read$depth <- read$depth + 1L
   if (!is.list(schema) || read$left$n < 0L || read$depth > max_column_depth) {
     return(column("any"))
   }
-  inner <- function(x) column_of(x, read)
+  inner <- function(x) schema_column(x, read)
   result <- own_column(schema, inner)
   for (part in schema[["allOf"]]) {
     result <- both(result, inner(part))
@@ -50,10 +50,10 @@ column_of <- function(schema, read) {
 # What the keywords of a schema itself say.
 own_column <- function(schema, inner) {
   if ("const" %in% names(schema)) {
-    return(column_of_values(list(schema[["const"]])))
+    return(values_column(list(schema[["const"]])))
   }
   if (is.list(schema[["enum"]])) {
-    return(column_of_values(schema[["enum"]]))
+    return(values_column(schema[["enum"]]))
   }
   types <- unlist(schema[["type"]])
   if (is.null(types)) {
@@ -65,10 +65,10 @@ own_column <- function(schema, inner) {
       "any"
     }
   }
-  Reduce(either, lapply(types, \(type) column_of_type(type, schema, inner)))
+  Reduce(either, lapply(types, \(type) typed_column(type, schema, inner)))
 }
 
-column_of_type <- function(type, schema, inner) {
+typed_column <- function(type, schema, inner) {
   switch(
     type,
     string = ,
@@ -93,7 +93,7 @@ column_of_type <- function(type, schema, inner) {
   )
 }
 
-column_of_values <- function(values) {
+values_column <- function(values) {
   values <- values[!vapply(values, is.null, logical(1))]
   of <- function(test) all(vapply(values, test, logical(1)))
   if (length(values) == 0) {

@@ -30,6 +30,28 @@ answers_table <- function(result, column, dotted) {
   rlang::exec(new_table, frame, names(result), text = text, !!!attributes)
 }
 
+# The texts that a table of answers was made of, with their attributes.
+text_result <- function(x) {
+  if (!is.data.frame(x)) {
+    return(x)
+  }
+  kept <- setdiff(names(attributes(x)), c("names", "row.names", "class", "text"))
+  rlang::exec(
+    structure,
+    attr(x, "text"),
+    !!!attributes(x)[kept],
+    class = c("llamaherd_result", "character")
+  )
+}
+
+# Some rows of a table of answers, as a table.
+rows_of_table <- function(x, at) {
+  part <- text_result(x)[at]
+  kept <- setdiff(names(attributes(part)), c("names", "class"))
+  frame <- plain_frame(x)[at, , drop = FALSE]
+  rlang::exec(new_table, frame, NULL, text = plain(part), !!!attributes(part)[kept])
+}
+
 plain_frame <- function(x) {
   new_frame(
     rlang::set_names(lapply(unclass(x), identity), names(x)),

@@ -78,6 +78,35 @@ test_that("schemas may differ by prompt", {
   expect_match(the$module$seen("generate_start"), "'each': {'schema': [", fixed = TRUE)
 })
 
+test_that("samples of data are a list of tables", {
+  context <- local_context()
+  samples <- generate_parallel(
+    context,
+    c(a = 'draw {"a":1} {"a":2}', b = 'draw {"a":3} fail', c = NA),
+    schema = type_object(a = type_integer()),
+    n = 2,
+    verbosity = -1
+  )
+  expect_s3_class(samples, c("llamaherd_samples", "list"), exact = TRUE)
+  expect_named(samples, c("a", "b", "c"))
+  expect_s3_class(samples$a, c("llamaherd_table", "data.frame"), exact = TRUE)
+  expect_identical(
+    lapply(unclass(samples), `[[`, "a"),
+    list(a = 1:2, b = c(3L, NA), c = c(NA_integer_, NA)),
+    ignore_attr = "stats"
+  )
+  expect_identical(attr(samples$b, "errors"), c(NA, "none"))
+  expect_identical(attr(samples$b, "text"), c('{"a":3}', NA))
+  expect_output(print(samples), "3 prompts, 6 samples, 3 of them answered.*\\{\"a\":3\\}")
+  table <- as.data.frame(samples)
+  expect_identical(table$a, c(1:3, NA, NA, NA))
+  expect_identical(table$sample, rep(1:2, 3))
+  expect_identical(
+    vote(lapply(samples, \(x) as.character(x$a)))$majority,
+    c("1", "3", NA)
+  )
+})
+
 test_that("a table fits into pipes", {
   skip_if_not_installed("dplyr")
   skip_if_not_installed("tibble")
