@@ -92,8 +92,10 @@ object_column <- function(values, fields, dotted) {
   if (dotted) dotted_frame(frame) else frame
 }
 
+# A name may be "", by which `[[` finds nothing.
 member <- function(x, name) {
-  if (is.list(x) && !is.null(names(x))) x[[name]]
+  at <- if (is.list(x)) match(name, names(x), nomatch = 0L) else 0L
+  if (at > 0) x[[at]]
 }
 
 # A data frame whose columns may be data frames; data.frame() would spread them.

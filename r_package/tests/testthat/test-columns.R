@@ -167,6 +167,12 @@ test_that("values that R has not are kept as far as they go", {
     ),
     stats::setNames(data.frame("\U1F600"), "gr\u00f6\u00dfe")
   )
+  odd <- columns_of(
+    '{"":"a","b c":1}',
+    '{"properties":{"":{"type":"string"},"b c":true}}'
+  )
+  expect_identical(unclass(odd)[[1]], "a")
+  expect_named(odd, c("", "b c"))
   # Wrong types, which the check in Python lets through nowhere.
   expect_identical(
     columns_of(c('"a"', "[]", "{}"), type_number())$value,
