@@ -59,7 +59,7 @@ generate <- function(
 
   task <- generate_task(options, check_flag(dotted))
   result <- run_call(task, object, prompts, options, display, FALSE, error_call)
-  bound <- is.null(schema) && is_bound(grammar, choices, 1L)
+  bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
   report(result, "stop", display$verbosity, error_call, bound)
   result
 }

@@ -144,8 +144,8 @@
 #'     text), `"length"` (`max_tokens`), `"cancelled"` or `"error"`.
 #'   * `partial`: what there was of an answer that was not finished; NA for others.
 #'   * `complete`: TRUE for answers that came to their own end, which are those with
-#'     `"stop"`; with `grammar` or `choices` one that a text of `stop` ended only if what is
-#'     before it is whole. If `max_tokens` cut any of these off, one warning says so.
+#'     `"stop"`; with `grammar`, `regex` or `choices` one that a text of `stop` ended only if
+#'     what is before it is whole. If `max_tokens` cut any of these off, one warning says so.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (those not computed
 #'     for this prompt itself), `n_generated_tokens` and `seed`.
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each
@@ -227,7 +227,7 @@ generate_parallel <- function(
 
   task <- generate_task(options, check_flag(dotted))
   result <- run_call(task, object, prompts, options, display, progress, error_call)
-  bound <- is.null(schema) & is_bound(grammar, choices, length(prompts$values))
+  bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
   report(result, options$on_error, display$verbosity, error_call, bound, n)
   as_samples(result, prompts$names, n)

@@ -227,7 +227,7 @@ warn_incomplete <- function(result, bound, error_call, n_samples) {
   warn(
     c(
       "{length(cut)} of {length(result)} answer{?s} {?was/were} cut off before {?its/their}
-       grammar or choice was at its end.",
+       grammar, regex or choice was at its end.",
       stats::setNames(escape_cli(shown), rep("x", length(shown))),
       i = "Raise {.arg max_tokens}, or look at {.arg stop}; {.code {column_of('complete',
            n_samples)}} tells which are whole."

@@ -69,14 +69,16 @@ sampling_options <- function(env, dots, n) {
   )
 }
 
-# Which prompts have an answer that follows a grammar or is one of some choices.
-is_bound <- function(grammar, choices, n) {
+# Which prompts have an answer that follows a grammar or an expression, or is one of some
+# choices.
+is_bound <- function(grammar, regex, choices, n) {
   has_choices <- if (is.list(choices)) {
     !vapply(choices, is.null, logical(1))
   } else {
     !is.null(choices)
   }
-  unname(rep_len(has_choices, n) | rep_len(nzchar(grammar %||% ""), n))
+  has_text <- \(x) rep_len(nzchar(x %||% ""), n)
+  unname(rep_len(has_choices, n) | has_text(grammar) | has_text(regex))
 }
 
 check_sampling <- function(x, kind, arg, n, error_call) {

@@ -232,6 +232,10 @@ test_that("what is cut off under a grammar or choices is told once", {
     classes,
     c("llamaherd_warning_incomplete", "llamaherd_warning_failed")
   )
+  expect_warning(
+    generate_parallel(context, prompts[3], regex = "s.*"),
+    class = "llamaherd_warning_incomplete"
+  )
   expect_silent(generate_parallel(context, prompts[1:3]))
   expect_silent(
     generate_parallel(context, prompts[1:3], choices = list("a", NULL, NULL))
