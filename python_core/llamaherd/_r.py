@@ -259,8 +259,8 @@ def generate_start(
         context: What to answer them with.
         prompts: Texts or token ids; with `chat` texts or lists of messages.
         options: `sampling`, the fields of SamplingParams; `each`, those of them that have
-            one value per prompt; `parse_special`; `on_error`; `strict` and `retries`;
-            `journal`, if any; `chat` and `system`, if any; `n`, if any.
+            one value per prompt; `parse_special`; `on_error`; `strict`; `retries`;
+            `logprobs`, or None; if any, `journal`, `chat` and `system`, and `n`.
     """
     sampling = dict(options["sampling"])
     # Unless they are in `each`.
@@ -297,6 +297,7 @@ def generate_start(
         journal=options.get("journal"),
         strict=options["strict"],
         retries=options["retries"],
+        logprobs=options["logprobs"],
         **call,
     )
     return {"job": job}
@@ -345,8 +346,29 @@ def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
         "n_reused_tokens": [result.n_reused_tokens for result in every],
         "n_generated_tokens": [result.n_generated_tokens for result in every],
         "seeds": [float(result.seed) for result in every],
+        "logprobs": _logprobs(every),
         "stats": _stats(results.stats),
     }
+
+
+def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
+    """What `logprobs` asked for, the most likely tokens of all places in one list."""
+    return [
+        None
+        if result.logprobs is None
+        else {
+            "tokens": result.tokens,
+            "logprobs": [float(value) for value in result.logprobs],
+            "n_top": [len(top) for top in result.top_logprobs or []],
+            "top_tokens": [token for top in result.top_logprobs or [] for token in top],
+            "top_logprobs": [
+                float(value)
+                for top in result.top_logprobs or []
+                for value in top.values()
+            ],
+        }
+        for result in results
+    ]
 
 
 # ---- scoring --------------------------------------------------------------------------

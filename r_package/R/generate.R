@@ -40,6 +40,7 @@ generate <- function(
   strict = FALSE,
   retries = 2L,
   dotted = FALSE,
+  logprobs = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -57,7 +58,7 @@ generate <- function(
   options$on_error <- "continue"
   display <- check_display(error_call)
 
-  task <- generate_task(options, check_flag(dotted))
+  task <- generate_task(options, check_flag(dotted), context$model)
   result <- run_call(task, object, prompts, options, display, FALSE, error_call)
   bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
   report(result, "stop", display$verbosity, error_call, bound)

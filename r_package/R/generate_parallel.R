@@ -133,6 +133,8 @@
 #' @param retries How often an answer is tried again that does not follow its schema.
 #' @param dotted TRUE makes columns with dotted names of objects in objects, where FALSE makes
 #'   data frames in columns.
+#' @param logprobs Number of the most likely tokens to tell the log-probabilities of, in the
+#'   place of each token of an answer; 0: of its own tokens only. NULL: of none.
 #' @param ... Further sampling settings, see below.
 #' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
 #'   `prompts`, with their names; none for no prompts. NA for prompts that failed or were not
@@ -152,6 +154,12 @@
 #'     prompt and each answer, as `printf %s "$text" | sha256sum` computes it. For token
 #'     ids that of the ids with single spaces between them, for a conversation that of its
 #'     texts with newlines between them.
+#'   * `logprobs`, if asked for: a list with a data frame for each prompt, which has a row for
+#'     each token of the answer: `token`, its text, `id`, `logprob`, the natural logarithm of the
+#'     probability that the model itself gave it, before grammars, penalties and temperature,
+#'     and `top`, a list of data frames with the same of the most likely tokens in its place.
+#'     NaN where a token was not drawn, as the rest of a choice is not. NULL for prompts
+#'     without an answer.
 #'
 #'   The attribute `stats` has statistics of the whole call. [as.data.frame()] gives a
 #'   table with one row per prompt.
@@ -212,6 +220,7 @@ generate_parallel <- function(
   strict = FALSE,
   retries = 2L,
   dotted = FALSE,
+  logprobs = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -225,7 +234,7 @@ generate_parallel <- function(
   progress <- check_flag(progress)
   options$n <- check_whole(n, min = 1)
 
-  task <- generate_task(options, check_flag(dotted))
+  task <- generate_task(options, check_flag(dotted), context$model)
   result <- run_call(task, object, prompts, options, display, progress, error_call)
   bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
@@ -235,18 +244,20 @@ generate_parallel <- function(
 
 # Asks for answers: texts, or with a schema data. Which columns it has is found out when
 # Python has taken it.
-generate_task <- function(options, dotted) {
-  force(dotted)
+generate_task <- function(options, dotted, model) {
   schemas <- unlist(c(options$sampling[["schema"]], options$each[["schema"]]))
-  make <- if (is.null(schemas)) {
-    new_result
-  } else {
-    \(columns, prompts, display) {
-      result <- new_result(
-        columns,
-        prompts,
-        utils::modifyList(display, list(clean = FALSE))
-      )
+  force(dotted)
+  make <- function(columns, prompts, display) {
+    if (!is.null(schemas)) {
+      display$clean <- FALSE
+    }
+    result <- new_result(columns, prompts, display)
+    if (!is.null(options$logprobs)) {
+      attr(result, "logprobs") <- logprob_frames(columns[["logprobs"]], model)
+    }
+    if (is.null(schemas)) {
+      result
+    } else {
       answers_table(result, schema_columns(schemas), dotted)
     }
   }

@@ -65,7 +65,8 @@ sampling_options <- function(env, dots, n) {
     each = lapply(values[each], \(value) as_py_list(unclass(value))),
     parse_special = parse_special,
     strict = check_flag(env$strict, "strict", env),
-    retries = check_whole(env$retries, "retries", min = 0, error_call = env)
+    retries = check_whole(env$retries, "retries", min = 0, error_call = env),
+    logprobs = check_logprobs(env$logprobs, env)
   )
 }
 

@@ -76,6 +76,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
     usage = usage,
     stats = attr(x, "stats"),
     hashes = if (!is.null(hashes)) lapply(hashes, \(hash) hash[at]),
+    logprobs = attr(x, "logprobs")[at],
     class = class(x)
   )
 }
@@ -124,8 +125,9 @@ Ops.llamaherd_result <- function(e1, e2) {
 #'   `n_reused_tokens`, `n_generated_tokens`, `seed` and `partial`. `text` is NA where there
 #'   is no answer, `error` where nothing went wrong; `complete` is FALSE where an answer was
 #'   cut off before its end. `partial` is what there was of an answer that was not finished,
-#'   because of Ctrl-C for example, and NA elsewhere. Of samples one row for each of them,
-#'   with `prompt`, the prompt's place, and `sample`, the sample's, before `text`.
+#'   because of Ctrl-C for example, and NA elsewhere. If log-probabilities were asked for, also
+#'   `logprobs`, a list column. Of samples one row for each of them, with `prompt`, the
+#'   prompt's place, and `sample`, the sample's, before `text`.
 #' @export
 #' @examples
 #' \dontrun{
@@ -149,6 +151,7 @@ as.data.frame.llamaherd_result <- function(
     partial = attr(x, "partial"),
     row.names = row.names
   )
+  table$logprobs <- attr(x, "logprobs")
   if (!is.null(names(x))) {
     table <- cbind(name = names(x), table)
   }

@@ -25,8 +25,10 @@ row_names <- function(names, n) {
 answers_table <- function(result, column, dotted) {
   text <- unname(plain(result))
   frame <- text_columns(text, column, dotted)
-  kept <- c("errors", "finish_reason", "partial", "complete", "usage", "stats", "hashes")
-  attributes <- attributes(result)[kept]
+  attributes <- attributes(result)[setdiff(
+    names(attributes(result)),
+    c("names", "class")
+  )]
   rlang::exec(new_table, frame, names(result), text = text, !!!attributes)
 }
 

@@ -100,6 +100,7 @@ def test_the_fake_answers_in_the_real_module_s_shape(
             "on_error": "continue",
             "strict": False,
             "retries": 2,
+            "logprobs": None,
         }
         job = value(module.generate_start(context["python"], ["a", [1], None], call))
         progress = value(module.job_wait(job["job"], 0.01))

@@ -298,8 +298,27 @@ def job_result(job):
         "n_reused_tokens": [0] * n,
         "n_generated_tokens": [len(text or "") for text in texts],
         "seeds": [4e9 + i for i in range(n)],
+        "logprobs": _logprobs(job.options.get("logprobs"), texts),
         "stats": {"n_prompts": float(n), "seed": 4e9, "line": f"{n} prompts in no time"},
     }
+
+
+def _logprobs(k, texts):
+    """A token is a character; most likely are those that follow it in the alphabet."""
+    if k is None:
+        return [None] * len(texts)
+    ids = [text and [ord(c) for c in text] for text in texts]
+    return [
+        tokens
+        and {
+            "tokens": tokens,
+            "logprobs": [-0.5] * (len(tokens) - 1) + [float("nan")],
+            "n_top": [k] * (len(tokens) - 1) + [0] if k else [],
+            "top_tokens": [t + i for t in tokens[:-1] for i in range(k)],
+            "top_logprobs": [-0.5 - i for _ in tokens[:-1] for i in range(k)],
+        }
+        for tokens in ids
+    ]
 
 
 @_boundary

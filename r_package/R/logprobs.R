@@ -1,0 +1,33 @@
+# The argument `logprobs` of generate(), and what comes back.
+
+check_logprobs <- function(x, error_call) {
+  if (!is.null(x)) check_whole(x, "logprobs", min = 0, error_call = error_call)
+}
+
+# A data frame for each prompt, NULL where there was no answer.
+logprob_frames <- function(parts, model) {
+  ids <- unique(as.integer(unlist(lapply(parts, `[`, c("tokens", "top_tokens")))))
+  texts <- py_call("detokenize", model$python, lapply(ids, list), FALSE, TRUE)
+  texts <- as_text(texts)
+  frame <- function(tokens, logprobs, ...) {
+    id <- as.integer(unlist(tokens))
+    columns <- list(
+      token = texts[match(id, ids)],
+      id = id,
+      logprob = as.double(unlist(logprobs)),
+      ...
+    )
+    new_frame(columns, length(id))
+  }
+  lapply(parts, function(part) {
+    if (is.null(part)) {
+      return(NULL)
+    }
+    n_top <- as.integer(unlist(part[["n_top"]]))
+    top <- frame(part[["top_tokens"]], part[["top_logprobs"]])
+    top <- if (length(n_top) > 0) {
+      list(top = Map(\(n, end) slice(top, end - n, n), n_top, cumsum(n_top)))
+    }
+    rlang::exec(frame, part[["tokens"]], part[["logprobs"]], !!!top)
+  })
+}
