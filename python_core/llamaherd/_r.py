@@ -358,13 +358,11 @@ def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
         if result.logprobs is None
         else {
             "tokens": result.tokens,
-            "logprobs": [float(value) for value in result.logprobs],
+            "logprobs": list(result.logprobs),
             "n_top": [len(top) for top in result.top_logprobs or []],
             "top_tokens": [token for top in result.top_logprobs or [] for token in top],
             "top_logprobs": [
-                float(value)
-                for top in result.top_logprobs or []
-                for value in top.values()
+                value for top in result.top_logprobs or [] for value in top.values()
             ],
         }
         for result in results

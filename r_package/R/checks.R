@@ -191,6 +191,18 @@ check_auto <- function(
   check_whole(x, arg, min = 1, error_call = error_call)
 }
 
+# TRUE, FALSE or "auto".
+check_auto_flag <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (!identical(x, "auto") && !rlang::is_bool(x)) {
+    abort_argument(arg, "TRUE, FALSE or \"auto\"", x, error_call)
+  }
+  x
+}
+
 # What `...` may hold: named arguments among `known`, each once.
 check_dots <- function(dots, known, error_call = rlang::caller_env()) {
   given <- rlang::names2(dots)

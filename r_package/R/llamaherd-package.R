@@ -7,6 +7,10 @@
 #' * [model_load()] and [context_create()] make ready.
 #' * [generate_parallel()] answers a vector of prompts, [generate()] a single one.
 #' * [vote()] tells what several samples of each prompt say together.
+#' * [type_object()] and its like describe data, which `generate_parallel(schema = )` gives as a
+#'   data frame; [schema_prompt()] tells the model.
+#' * [classify_parallel()] gives the probability of each label, [score_parallel()] that of given
+#'   continuations, [perplexity()] that of texts.
 #' * [embed_parallel()] makes vectors of texts.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
@@ -40,6 +44,7 @@
 #'
 #' Warnings have the class `llamaherd_warning` and one of these:
 #' `llamaherd_warning_failed` (some prompts were not answered),
+#' `llamaherd_warning_incomplete` (some answers were cut off),
 #' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'

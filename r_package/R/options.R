@@ -53,17 +53,10 @@ sampling_options <- function(env, dots, n) {
       c("limit", "whole", "number", "seed", "strings") &
       lengths(values) == n |
       vapply(values, is_per_prompt, logical(1)))
-  parse_special <- env$parse_special
-  if (!identical(parse_special, "auto")) {
-    must <- "TRUE, FALSE or \"auto\""
-    if (!rlang::is_bool(parse_special)) {
-      abort_argument("parse_special", must, parse_special, env)
-    }
-  }
   list(
     sampling = values[!each],
     each = lapply(values[each], \(value) as_py_list(unclass(value))),
-    parse_special = parse_special,
+    parse_special = check_auto_flag(env$parse_special, "parse_special", env),
     strict = check_flag(env$strict, "strict", env),
     retries = check_whole(env$retries, "retries", min = 0, error_call = env),
     logprobs = check_logprobs(env$logprobs, env)

@@ -6,14 +6,11 @@ new_result <- function(columns, prompts, display) {
   if (display$clean) {
     text <- clean_text(text)
   }
-  errors <- as_text(columns[["errors"]])
-  missing <- !is.na(prompts$problems) & !is.na(errors)
-  errors[missing] <- prompts$problems[missing]
   count <- function(name) as.integer(unlist(columns[[name]]))
   result <- structure(
     text,
     names = prompts$names,
-    errors = errors,
+    errors = errors_of(columns, prompts),
     finish_reason = as_text(columns[["finish_reasons"]]),
     partial = as_text(columns[["partials"]]),
     complete = as.logical(unlist(columns[["complete"]])),
@@ -33,6 +30,14 @@ new_result <- function(columns, prompts, display) {
     )
   }
   result
+}
+
+# Why prompts failed; of those that never got to Python, what R found.
+errors_of <- function(columns, prompts) {
+  errors <- as_text(columns[["errors"]])
+  missing <- !is.na(prompts$problems) & !is.na(errors)
+  errors[missing] <- prompts$problems[missing]
+  errors
 }
 
 sha256 <- function(text) {

@@ -99,8 +99,8 @@ print.llamaherd_table <- function(
   failed <- attr(x, "finish_reason") %in% c("error", "cancelled")
   cat(sprintf(
     "<llamaherd_table> %d of %d prompts answered\n",
-    nrow(x) - sum(failed),
-    nrow(x)
+    sum(!failed),
+    length(failed)
   ))
   shown <- utils::head(plain_frame(x), n)
   if (tibble) {

@@ -366,7 +366,7 @@ def _outcome(job):
 def classify_result(job):
     """The first label is twice as likely as the second, and so on."""
     outcome = _outcome(job)
-    names = job.options["names"]
+    names = list(dict.fromkeys(job.options["names"]))
     k = len(names)
     weights = [2.0**-j for j in range(k)]
     probs = [weight / sum(weights) for weight in weights]

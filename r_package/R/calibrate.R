@@ -1,0 +1,172 @@
+#' Take a model's preferences out of probabilities
+#'
+#' @description
+#' Models prefer some labels whatever the text is. A calibration divides the probabilities of
+#' labels by what they have without a text, or on average, and makes them sum to 1 again: with
+#' \eqn{p} those of a text and \eqn{q} those of the prior,
+#' \eqn{p_j / q_j / \sum_i p_i / q_i}.
+#'
+#' * `calibrate_batch()` takes the mean over the texts themselves for the prior ([Zhou et al.
+#'   2023](https://arxiv.org/abs/2309.17249)). That supposes labels that are about equally
+#'   frequent. Fit it once to all texts and keep it: another batch would give another one.
+#' * `calibrate_contextual()` takes the mean over prompts with `"N/A"` or the like in the text's
+#'   place ([Zhao et al. 2021](https://arxiv.org/abs/2102.09690)).
+#' * `calibrated()` applies one. `classify_calibrated()` does all that is needed.
+#'
+#' @inheritParams classify_parallel
+#' @param x What [classify_parallel()] returned, or a matrix of probabilities with a row for each
+#'   text and a column for each label. For `calibrate_contextual()` those of prompts without content.
+#' @param calibration What `calibrate_batch()` or `calibrate_contextual()` returned, which may
+#'   have been kept with [saveRDS()].
+#' @param method `"batch"`: fitted to these prompts; `"contextual"`: to `content_free`.
+#' @param content_free For `method = "contextual"`: the prompts with `"N/A"`, `""` or the like in
+#'   place of the text.
+#' @param ... Further arguments of [classify_parallel()].
+#' @returns `calibrate_batch()` and `calibrate_contextual()`: a `llamaherd_calibration`, a list
+#'   with `names` of the labels, or their numbers if a matrix had none, `prior`, their
+#'   probabilities, `method` and `n`, the number of texts it was fitted to.
+#'
+#'   `calibrated()` and `classify_calibrated()`: `x`, or what [classify_parallel()] returns, with
+#'   calibrated probabilities and what follows from them, and the calibration as the attribute
+#'   `calibration`. `coverage` and `logprobs` stay the model's own.
+#' @seealso [classify_parallel()]
+#' @export
+#' @examples
+#' \dontrun{
+#' classes <- classify_parallel(context, prompts, labels)
+#' calibration <- calibrate_batch(classes)
+#' calibrated(classes, calibration)
+#' saveRDS(calibration, "topics.rds")
+#'
+#' classify_calibrated(context, prompts, labels, "contextual", content_free = "Text: N/A\nTopic:")
+#' }
+calibrate_batch <- function(x) new_calibration(x, "batch", rlang::current_env())
+
+#' @rdname calibrate_batch
+#' @export
+calibrate_contextual <- function(x) {
+  new_calibration(x, "contextual", rlang::current_env())
+}
+
+#' @rdname calibrate_batch
+#' @export
+calibrated <- function(x, calibration) {
+  error_call <- rlang::current_env()
+  probs <- check_probs(x, error_call)
+  if (!inherits(calibration, "llamaherd_calibration")) {
+    must <- "a <llamaherd_calibration> made by calibrate_batch() or calibrate_contextual()"
+    abort_argument("calibration", must, calibration, error_call)
+  }
+  given <- calibration$names
+  if (length(given) != ncol(probs$values)) {
+    must <- sprintf("probabilities of %d labels, as the calibration is", length(given))
+    abort_argument("x", must, x, error_call)
+  }
+  names <- probs$names %||% given
+  columns <- py_call(
+    "calibration_apply",
+    attr(calibration, "json"),
+    rows_of(probs$values),
+    as_py_list(names),
+    error_call = error_call
+  )
+  if (!is.data.frame(x)) {
+    values <- matrix_of(columns[["probs"]], names)
+    dimnames(values) <- dimnames(x)
+    return(structure(values, calibration = calibration))
+  }
+  changed <- class_frame(columns, names)
+  for (name in names(changed)) {
+    x[[name]] <- changed[[name]]
+  }
+  attr(x, "calibration") <- calibration
+  x
+}
+
+#' @rdname calibrate_batch
+#' @export
+classify_calibrated <- function(
+  context,
+  prompts,
+  labels,
+  method = c("batch", "contextual"),
+  content_free = NULL,
+  calibration = NULL,
+  ...
+) {
+  error_call <- rlang::current_env()
+  method <- check_choice(method, c("batch", "contextual"))
+  needs_free <- method == "contextual" && is.null(calibration)
+  if (needs_free == is.null(content_free)) {
+    abort(
+      "{.code method = \"contextual\"} needs {.arg content_free}, and nothing else does.",
+      "argument",
+      error_call
+    )
+  }
+  if (needs_free) {
+    calibration <- calibrate_contextual(classify_parallel(
+      context,
+      content_free,
+      labels,
+      ...
+    ))
+  }
+  classes <- classify_parallel(context, prompts, labels, ...)
+  calibrated(classes, calibration %||% calibrate_batch(classes))
+}
+
+new_calibration <- function(x, method, error_call) {
+  probs <- check_probs(x, error_call)
+  names <- probs$names %||% as.character(seq_len(ncol(probs$values)))
+  json <- py_call(
+    "calibration_fit",
+    rows_of(probs$values),
+    as_py_list(names),
+    method,
+    error_call = error_call
+  )
+  stored <- jsonlite::parse_json(json, simplifyVector = TRUE)
+  structure(
+    list(names = names, prior = as.double(stored$prior), method = method, n = stored$n),
+    json = json,
+    class = "llamaherd_calibration"
+  )
+}
+
+# Probabilities as a matrix, with the names of labels.
+check_probs <- function(x, error_call) {
+  if (!is.null(attr(x, "calibration"))) {
+    abort("{.arg x} is calibrated already.", "argument", error_call)
+  }
+  if (inherits(x, "llamaherd_table") && !is.null(attr(x, "logprobs"))) {
+    names <- colnames(attr(x, "logprobs"))
+    values <- vapply(unclass(x)[paste0("p_", names)], as.double, double(nrow(x)))
+    return(list(values = matrix(values, ncol = length(names)), names = names))
+  }
+  if (!is.matrix(x) || !is.numeric(x) || ncol(x) == 0) {
+    must <- "what classify_parallel() returned, or a matrix of probabilities"
+    abort_argument("x", must, x, error_call)
+  }
+  list(values = unname(x), names = colnames(x))
+}
+
+# Rows as Python takes them. R's NA is a NaN that raises a flag when it is computed with.
+rows_of <- function(values) {
+  values[is.na(values)] <- NaN
+  lapply(seq_len(nrow(values)), \(i) as.list(as.double(values[i, ])))
+}
+
+#' @export
+format.llamaherd_calibration <- function(x, ...) {
+  c(
+    sprintf("<llamaherd_calibration> %s, fitted to %d texts", x$method, x$n),
+    sprintf("%s: %s", encode(x$names), formatC(x$prior, digits = 3, format = "g"))
+  )
+}
+
+#' @export
+print.llamaherd_calibration <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

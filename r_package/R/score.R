@@ -1,0 +1,148 @@
+#' The probability of given texts
+#'
+#' @description
+#' `score_parallel()` tells how probable continuations of prompts are, token by token;
+#' `perplexity()` how well a model predicts whole texts. Nothing is generated.
+#'
+#' @inheritParams generate_parallel
+#' @inheritParams classify_parallel
+#' @param continuations What may come after the prompts: a character vector with one for all
+#'   prompts or one for each of them, or a list with a vector for each prompt. Where one of a
+#'   vector is NA, its prompt fails.
+#' @param space Whether a space comes between prompt and continuation. `"auto"`: unless one of
+#'   them has white space there, or with `chat`.
+#' @param texts As `prompts`.
+#' @returns `score_parallel()`: a `llamaherd_table`, a data frame with one row for each prompt
+#'   in their order, or if `continuations` is a list one for each of them, and then `prompt`
+#'   says which prompt it belongs to. NA where a prompt failed.
+#'
+#'   * `continuation`: the text.
+#'   * `logprob`: the natural logarithm of its probability, the sum over its tokens.
+#'   * `n_tokens`: how many these are.
+#'   * `token_logprobs`: a list with those of each token. Prompt and continuation are cut into
+#'     tokens together; where that merges the prompt's end with what follows, the first token
+#'     holds both.
+#'
+#'   `perplexity()`: the same with one row for each text and two columns: `perplexity`, the
+#'   inverse of the geometric mean of its tokens' probabilities, each after those before it, and
+#'   `n_tokens`, how many these are. The first token is predicted only if the model begins texts
+#'   with one of its own.
+#'
+#'   Both have the attributes `errors` and `finish_reason`, with an element for each prompt, and
+#'   `stats`.
+#' @seealso [classify_parallel()]
+#' @export
+#' @examples
+#' \dontrun{
+#' score_parallel(context, "The capital of France is", list(c(" Paris", " Lyon")))
+#' perplexity(context, c("It rains.", "Rains it."))
+#' }
+score_parallel <- function(
+  context,
+  prompts,
+  continuations,
+  space = FALSE,
+  progress = interactive(),
+  verbosity = 0L,
+  parse_special = "auto",
+  on_error = c("continue", "return", "stop"),
+  journal = NULL,
+  chat = FALSE,
+  system = NULL
+) {
+  error_call <- rlang::current_env()
+  rlang::check_required(continuations)
+  object <- check_context(context)
+  prompts <- chat_or_prompts(prompts, "prompts", error_call)
+  texts <- check_continuations(continuations, length(prompts$values), error_call)
+  missing <- vapply(texts, anyNA, logical(1))
+  prompts$values[missing] <- list(NULL)
+  prompts$problems[missing & is.na(prompts$problems)] <- "the continuation is NA"
+  options <- c(
+    list(
+      # Those of prompts that fail are looked at, too.
+      continuations = ifelse(missing, list(list("NA")), lapply(texts, as_py_list)),
+      space = check_auto_flag(space)
+    ),
+    task_options(prompts, error_call)
+  )
+  make <- \(columns, prompts, display) {
+    new_scores(columns, prompts, texts, is.list(continuations))
+  }
+  task <- new_task("score_start", "score_result", make)
+  run_task(task, object, prompts, options, error_call)
+}
+
+#' @rdname score_parallel
+#' @export
+perplexity <- function(
+  context,
+  texts,
+  progress = interactive(),
+  verbosity = 0L,
+  parse_special = FALSE,
+  on_error = c("continue", "return", "stop"),
+  journal = NULL
+) {
+  error_call <- rlang::current_env()
+  object <- check_context(context)
+  prompts <- as_prompts(texts, "texts", error_call)
+  options <- task_options(prompts, error_call)
+  task <- new_task("perplexity_start", "perplexity_result", new_perplexities)
+  run_task(task, object, prompts, options, error_call)
+}
+
+new_perplexities <- function(columns, prompts, display) {
+  frame <- list(
+    perplexity = numbers_of(columns[["perplexities"]]),
+    n_tokens = as.integer(numbers_of(columns[["n_tokens"]]))
+  )
+  task_table(new_frame(frame, length(prompts$values)), columns, prompts)
+}
+
+# A character vector for each prompt.
+check_continuations <- function(x, n, error_call) {
+  arg <- "continuations"
+  if (is.factor(x)) {
+    x <- as.character(x)
+  }
+  if (!is.character(x) && !is.list(x) || !length(x) %in% c(1L, n)) {
+    must <- sprintf(
+      "a character vector or a list, with one element or one for each prompt (%d)",
+      n
+    )
+    abort_argument(arg, must, x, error_call)
+  }
+  texts <- if (is.list(x)) {
+    Map(check_text, unname(x), sprintf("%s[[%d]]", arg, seq_along(x)), list(error_call))
+  } else {
+    x <- unname(x)
+    x[!is.na(x)] <- check_text(x[!is.na(x)], arg, error_call)
+    as.list(x)
+  }
+  if (!all(nzchar(unlist(texts))) || !all(lengths(texts) > 0)) {
+    abort_argument(arg, "texts that are not empty", x, error_call)
+  }
+  rep_len(texts, n)
+}
+
+# `each`: whether there is a row for each continuation, and not for each prompt.
+new_scores <- function(columns, prompts, texts, each) {
+  token_logprobs <- lapply(
+    columns[["token_logprobs"]],
+    \(logprobs) if (!is.null(logprobs)) as.double(unlist(logprobs))
+  )
+  logprob <- numbers_of(columns[["logprobs"]])
+  frame <- list(
+    continuation = as.character(unlist(texts)),
+    logprob = logprob,
+    n_tokens = replace(lengths(token_logprobs), is.na(logprob), NA),
+    token_logprobs = token_logprobs
+  )
+  if (each) {
+    prompt <- rep(prompts$names %||% seq_along(texts), lengths(texts))
+    frame <- c(list(prompt = prompt), frame)
+    prompts$names <- NULL
+  }
+  task_table(new_frame(frame, length(token_logprobs)), columns, prompts)
+}
