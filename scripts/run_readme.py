@@ -16,7 +16,7 @@ import llamaherd
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
-N_BLOCKS = {"r": 3, "python": 1, "c": 1}  # those of R go on with the first
+N_BLOCKS = {"r": 6, "python": 1, "c": 1}  # those of R go on with the first
 
 
 def blocks(text: str) -> dict[str, str]:

@@ -14,8 +14,9 @@
 #' * `calibrated()` applies one. `classify_calibrated()` does all that is needed.
 #'
 #' @inheritParams classify_parallel
-#' @param x What [classify_parallel()] returned, or a matrix of probabilities with a row for each
-#'   text and a column for each label. For `calibrate_contextual()` those of prompts without content.
+#' @param x What [classify_parallel()] returned, or a matrix of probabilities with a row for
+#'   each text and a column for each label. For `calibrate_contextual()` those of prompts
+#'   without content.
 #' @param calibration What `calibrate_batch()` or `calibrate_contextual()` returned, which may
 #'   have been kept with [saveRDS()].
 #' @param method `"batch"`: fitted to these prompts; `"contextual"`: to `content_free`.
