@@ -12,9 +12,9 @@ Python writes it.
 
 import functools
 import hashlib
-import struct
 import json
 import math
+import struct
 import time
 
 NAN = math.nan
