@@ -7,9 +7,10 @@ functions by their addresses, without Python.
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import AbiMismatchError
 from llamaherd.native.shim import check, ffi, lib
@@ -108,3 +109,23 @@ def problem_of_schema(text: str) -> str:
     grammar = f'{{"grammars":[{{"json_schema":{text}}}]}}'
     is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar)
     return str(messages[0]) if is_error and messages else ""
+
+
+@lru_cache(maxsize=1024)
+def _pattern_matcher(pattern: str) -> tuple[Any, Any]:
+    """What tells of texts in JSON whether the pattern is in them, and how it reads."""
+    from llguidance import LLMatcher, LLTokenizer  # noqa: PLC0415 - for those who need it
+
+    tokenizer = LLTokenizer("byte")
+    schema = json.dumps({"type": "string", "pattern": pattern})
+    grammar = f'{{"grammars":[{{"json_schema":{schema}}}]}}'
+    return LLMatcher(tokenizer, grammar, log_level=0), tokenizer
+
+
+def finds_pattern(pattern: str, text: str) -> bool:
+    """Whether a pattern of a JSON Schema is found in a text; in linear time."""
+    start, tokenizer = _pattern_matcher(pattern)
+    matcher = start.deep_copy()
+    tokens = tokenizer.tokenize_str(json.dumps(text, ensure_ascii=False))
+    is_read = matcher.try_consume_tokens(tokens) == len(tokens)
+    return bool(is_read and matcher.is_accepting())

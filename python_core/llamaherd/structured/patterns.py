@@ -9,6 +9,8 @@ import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.native import llguidance
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,6 +23,7 @@ def is_safe(pattern: str) -> bool:
     """Whether `re` needs no more than a text's length to a small power.
 
     False for repetitions within repetitions, and for what `re` does not read at all.
+    llguidance takes these, unless they look around.
     """
     try:
         with warnings.catch_warnings():
@@ -52,18 +55,60 @@ def _inner(part: Any) -> Iterator[Any]:  # noqa: ANN401 - the module's own class
         yield from getattr(part, "data", part)
 
 
+def finds(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text, in time that grows with the text alone."""
+    if is_safe(pattern):
+        return re.search(pattern, text) is not None
+    return llguidance.finds_pattern(pattern, text)
+
+
+# ---- keywords of a JSON Schema, as jsonschema calls them -------------------------------
+
+
 def check_pattern(
-    validator: Any,  # noqa: ANN401, ARG001 - as jsonschema calls it
-    pattern: str,
+    _validator: object, pattern: str, instance: object, _schema: object
+) -> Iterator[Any]:
+    """`pattern`."""
+    if isinstance(instance, str) and not finds(pattern, instance):
+        yield _error()(f"{instance!r} does not match {pattern!r}")
+
+
+def check_pattern_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    patterns: dict[str, object],
     instance: object,
     _schema: object,
 ) -> Iterator[Any]:
-    """`pattern` of a JSON Schema; one that is not safe is left to the masks."""
-    from jsonschema.exceptions import ValidationError  # noqa: PLC0415 - slow to import
+    """`patternProperties`."""
+    if not isinstance(instance, dict):
+        return
+    for pattern, inner in patterns.items():
+        for key, value in instance.items():
+            if finds(pattern, key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
 
-    if (
-        isinstance(instance, str)
-        and is_safe(pattern)
-        and not re.search(pattern, instance)
-    ):
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+def check_additional_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    inner: object,
+    instance: object,
+    schema: dict[str, Any],
+) -> Iterator[Any]:
+    """`additionalProperties`."""
+    if not isinstance(instance, dict):
+        return
+    named = schema.get("properties", {})
+    patterns = schema.get("patternProperties", {})
+    for key, value in instance.items():
+        if key in named or any(finds(pattern, key) for pattern in patterns):
+            continue
+        if inner is False:
+            yield _error()(f"additional properties are not allowed: {key!r}")
+        elif isinstance(inner, dict):
+            yield from validator.descend(value, inner, path=key)
+
+
+def _error() -> Any:  # noqa: ANN401 - slow to import
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+
+    return ValidationError

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from llamaherd.native import llguidance
 from llamaherd.structured.enforce import SchemaError, enforced
 from llamaherd.structured.formats import format_checker
-from llamaherd.structured.patterns import check_pattern, is_safe
+from llamaherd.structured.patterns import (
+    check_additional_properties,
+    check_pattern,
+    check_pattern_properties,
+    is_safe,
+)
 from llamaherd.structured.places import subschemas
 from llamaherd.structured.source import schema_text
 
@@ -135,18 +140,25 @@ def _validator(text: str) -> Validator:
         raise SchemaError(f"schema is not valid: {_cut(error.message)}") from None
     except RecursionError:
         raise SchemaError("schema is nested too deep") from None
-    kind = validators.extend(kind, {"pattern": check_pattern})
+    own = {
+        "pattern": check_pattern,
+        "patternProperties": check_pattern_properties,
+        "additionalProperties": check_additional_properties,
+    }
+    kind = validators.extend(kind, own)
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
+
+
+def _can_be_checked(pattern: str) -> bool:
+    schema = json.dumps({"type": "string", "pattern": pattern})
+    return is_safe(pattern) or not llguidance.problem_of_schema(schema)
 
 
 def _refuse_slow(text: str, left: tuple[str, ...]) -> None:
     """Refuses patterns that the check needs, but that may take it for ever."""
-    for schema in subschemas(json.loads(text)):
-        patterns = list(schema.get("patternProperties") or ())
-        if "pattern" in left:
-            patterns.append(schema.get("pattern"))
-        for pattern in patterns:
-            if isinstance(pattern, str) and not is_safe(pattern):
+    for schema in subschemas(json.loads(text)) if left else ():
+        for pattern in (schema.get("pattern"), *(schema.get("patternProperties") or ())):
+            if isinstance(pattern, str) and not _can_be_checked(pattern):
                 raise SchemaError(
                     f"schema: the pattern {_cut(pattern)!r} repeats what repeats: no "
                     "mask can enforce it there, and to check it may take for ever"

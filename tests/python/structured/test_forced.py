@@ -103,18 +103,15 @@ def test_an_answer_that_is_known_needs_no_step(smollm2: lh.Model) -> None:
         assert one.text == "just this"
 
 
-def test_they_survive_a_pause(smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a pool that is too small for all, clients are paused and come back."""
-    results = {}
-    for is_stepwise in (False, True):
-        monkeypatch.setattr(engine, "STEP_FORCED", is_stepwise)
-        with lh.Context(smollm2, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:
-            out = lh.generate_parallel(
-                context, PROMPTS * 3, schema=SCHEMA, temperature=0.8, max_tokens=120
-            )
-            assert out.stats.n_pauses > 0
-            assert all(isinstance(each, dict) for each in out.parsed)
-            results[is_stepwise] = out
+def test_they_survive_what_goes_first(smollm2: lh.Model) -> None:
+    """One slot: a prompt of higher priority pauses the one that runs."""
+    with lh.Context(smollm2, n_seq_max=1, deterministic=True) as context:
+        expected = lh.generate_parallel(context, PROMPTS, schema=SCHEMA)
+        handles = [context.submit(prompt, schema=SCHEMA) for prompt in PROMPTS]
+        first = context.submit(PROMPTS[-1], schema=SCHEMA, priority=9)
+        assert [handle.result().text for handle in handles] == expected.texts
+        assert first.result().parsed == expected.parsed[-1]
+        assert [handle.result().parsed for handle in handles] == expected.parsed
 
 
 def test_they_are_in_the_journal_and_in_streams(
