@@ -396,7 +396,7 @@ def classify_start(
         context: Where to run.
         prompts: Texts or token ids; with `chat` texts or lists of messages.
         options: `labels`, which the model reads; `names`, what R gets, as many;
-            `normalize`; `pmi_prompt`, if any; `parse_special`; `on_error`; `journal`, if
+            `normalize`; `pmi_prompt`; `space`; `parse_special`; `on_error`; `journal`, if
             any; `chat` and `system`, if any.
     """
     arguments = _given(prompts, context.model, options)
@@ -409,10 +409,16 @@ def classify_start(
         labels=labels,
         normalize=options["normalize"],
         pmi_prompt=pmi_prompt,
-        space=False if options.get("chat") else "auto",
+        space=_space(options),
         **arguments,
     )
     return {"job": job}
+
+
+def _space(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of its choices
+    """Whether a space comes before what follows; a chat that is rendered needs none."""
+    space = options["space"]
+    return False if options.get("chat") and space == "auto" else space
 
 
 def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
@@ -458,6 +464,7 @@ def score_start(
     job = lh.start_score(
         context,
         continuations=options["continuations"],
+        space=_space(options),
         **_given(prompts, context.model, options),
     )
     return {"job": job}

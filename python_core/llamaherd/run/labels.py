@@ -121,6 +121,7 @@ def _by_name(logs: Floats, labels: Labels) -> Floats:
     if len(labels.names) == len(labels.readings):
         return logs
     out = np.full((len(logs), len(labels.names)), -np.inf)
-    for reading, name in enumerate(labels.name_of):
-        out[:, name] = np.logaddexp(out[:, name], logs[:, reading])
+    with np.errstate(invalid="ignore"):  # rows of prompts that failed are NaN
+        for reading, name in enumerate(labels.name_of):
+            out[:, name] = np.logaddexp(out[:, name], logs[:, reading])
     return out
