@@ -253,7 +253,11 @@ generate_task <- function(options, dotted, model) {
     }
     result <- new_result(columns, prompts, display)
     if (!is.null(options$logprobs)) {
-      attr(result, "logprobs") <- logprob_frames(columns[["logprobs"]], model)
+      attr(result, "logprobs") <- logprob_frames(
+        columns[["logprobs"]],
+        options$logprobs,
+        model
+      )
     }
     if (is.null(schemas)) {
       result

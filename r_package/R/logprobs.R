@@ -4,8 +4,8 @@ check_logprobs <- function(x, error_call) {
   if (!is.null(x)) check_whole(x, "logprobs", min = 0, error_call = error_call)
 }
 
-# A data frame for each prompt, NULL where there was no answer.
-logprob_frames <- function(parts, model) {
+# A data frame for each prompt, NULL where there was no answer; `top` if there are k of them.
+logprob_frames <- function(parts, k, model) {
   ids <- unique(as.integer(unlist(lapply(parts, `[`, c("tokens", "top_tokens")))))
   texts <- py_call("detokenize", model$python, lapply(ids, list), FALSE, TRUE)
   texts <- as_text(texts)
@@ -25,7 +25,7 @@ logprob_frames <- function(parts, model) {
     }
     n_top <- as.integer(unlist(part[["n_top"]]))
     top <- frame(part[["top_tokens"]], part[["top_logprobs"]])
-    top <- if (length(n_top) > 0) {
+    top <- if (k > 0) {
       list(top = Map(\(n, end) slice(top, end - n, n), n_top, cumsum(n_top)))
     }
     rlang::exec(frame, part[["tokens"]], part[["logprobs"]], !!!top)

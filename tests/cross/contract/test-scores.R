@@ -136,7 +136,8 @@ test_that("log-probabilities of an answer are those of its scores", {
   expect_identical(paste(found$token, collapse = ""), plain(answer))
   expect_identical(nrow(found), 4L)
   scores <- score_parallel(context, prompt, as.character(answer))
-  expect_equal(found$logprob, scores$token_logprobs[[1]], tolerance = 1e-3)
+  # The text's end may be cut into other tokens than were drawn.
+  expect_equal(found$logprob[1:2], scores$token_logprobs[[1]][1:2], tolerance = 1e-3)
   for (i in 1:4) {
     top <- found$top[[i]]
     expect_identical(nrow(top), 3L)

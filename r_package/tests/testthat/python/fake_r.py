@@ -313,7 +313,7 @@ def _logprobs(k, texts):
         and {
             "tokens": tokens,
             "logprobs": [-0.5] * (len(tokens) - 1) + [float("nan")],
-            "n_top": [k] * (len(tokens) - 1) + [0] if k else [],
+            "n_top": [k] * (len(tokens) - 1) + [0],
             "top_tokens": [t + i for t in tokens[:-1] for i in range(k)],
             "top_logprobs": [-0.5 - i for _ in tokens[:-1] for i in range(k)],
         }
