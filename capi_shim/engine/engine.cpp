@@ -241,7 +241,8 @@ Client lh_engine::make_client(const lh_request& request) {
   client.may_draft = request.draft != 0;
   client.is_watched = request.watch != 0;
   client.is_whole = client.is_prefix() && request.whole != 0;
-  client.steps_forced = request.step_forced != 0;
+  // A token that is to have its log-probability needs a row of its own.
+  client.steps_forced = request.step_forced != 0 || request.logprobs > 0;
   client.text = lh::TextBuffer(stops_of(request));
   if (request.logprobs > 0) {
     client.logprobs =

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -196,7 +196,7 @@ def test_a_plan_explains_itself() -> None:
     assert "1280 KV cells" in text
 
 
-INFO = ModelInfo(*([0] * 22))
+INFO = ModelInfo(*([0] * len(fields(ModelInfo))))
 
 
 @pytest.mark.parametrize(
