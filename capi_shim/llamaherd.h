@@ -527,9 +527,9 @@ typedef struct lh_request {
   int32_t whole;    /* of a prefix, not 0: the logits after its last token are kept, and
                        prompts of the very same tokens may fork from it: their first
                        tokens are drawn from these, and nothing is computed twice */
-  int32_t step_forced; /* not 0: tokens that the grammar leaves no choice about are
-                          computed one a step, as if they were drawn; the answer is the
-                          same. For comparisons. */
+  int32_t step_forced;   /* not 0: tokens that the grammar leaves no choice about are
+                            computed one a step, as if they were drawn; the answer is the
+                            same. For comparisons. */
   const lh_score* score; /* generate nothing, but score this; NULL: generate. It ends with
                             LH_FINISH_EOG, what is decoded of it counts in n_decode. */
   int32_t logprobs; /* of an answer: 0: none; 1: the log-probability of each token; 1 + k:
