@@ -1,6 +1,6 @@
 """Puts the figures of structured.py and maskbench.py into docs/structured.md.
 
-python benchmarks/structured_report.py ANSWERS MASKBENCH [--check]
+python benchmarks/structured_report.py [--answers JSON] [--maskbench JSON] [--check]
 """
 
 from __future__ import annotations
@@ -86,15 +86,16 @@ def replaced(page: str, name: str, table: str) -> str:
 def main() -> None:
     """Writes the page, or tells whether it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("answers", type=Path)
-    parser.add_argument("maskbench", type=Path)
+    parser.add_argument("--answers", type=Path)
+    parser.add_argument("--maskbench", type=Path)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    page = PAGE.read_text(encoding="utf-8")
-    made = replaced(page, "answers", answers_table(json.loads(args.answers.read_text())))
-    made = replaced(
-        made, "maskbench", maskbench_table(json.loads(args.maskbench.read_text()))
-    )
+    page = made = PAGE.read_text(encoding="utf-8")
+    tables = {"answers": answers_table, "maskbench": maskbench_table}
+    for name, table in tables.items():
+        path = getattr(args, name)
+        if path is not None:
+            made = replaced(made, name, table(json.loads(path.read_text())))
     if args.check:
         sys.exit(made != page)
     PAGE.write_text(made, encoding="utf-8")
