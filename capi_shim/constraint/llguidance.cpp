@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -65,8 +64,7 @@ std::atomic<bool> has_functions{false};
 template <class Function>
 void take(const char* name, const void* address, Function*& function) {
   require(address != nullptr, std::string("the address of llg_") + name + " is missing");
-  static_assert(sizeof(function) == sizeof(address));
-  std::memcpy(&function, &address, sizeof(function));
+  function = reinterpret_cast<Function*>(const_cast<void*>(address));
 }
 
 // ---- the vocabulary ------------------------------------------------------------------

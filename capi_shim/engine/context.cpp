@@ -118,7 +118,7 @@ uint32_t aligned_ubatch(const lh_engine_params& p) {
 
 // Rows of logits that a batch may ask for: one for each sequence, and more for scores,
 // whose rows may fill this much memory. (libllama keeps them twice.)
-constexpr uint64_t kOutputBytes = 32 << 20;
+constexpr uint64_t kOutputBytes = uint64_t{32} << 20U;
 constexpr uint32_t kMostOutputs = 64;
 
 uint32_t n_outputs_max(const lh_model& model, const lh_engine_params& p) {

@@ -12,8 +12,11 @@ namespace {
 
 constexpr int32_t kPrompt = -1;  // the parent of a continuation's first token
 
+// Where a node's children begin: those of the prompt come first.
+size_t slot_of(int32_t node) { return static_cast<size_t>(node) + 1; }
+
 void check(const lh_score& tree, int32_t n_vocab) {
-  require_range("n_nodes", tree.n_nodes, 1, 1 << 24);
+  require_range("n_nodes", tree.n_nodes, 1, 16'777'216);
   deref(tree.token, "score token");
   deref(tree.parent, "score parent");
   for (int32_t k = 0; k < tree.n_nodes; ++k) {
@@ -38,7 +41,7 @@ Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
   std::vector<int32_t> end(first_child_.begin(), first_child_.end() - 1);
   children_.resize(n);
   for (int32_t k = 0; k < tree.n_nodes; ++k) {
-    const auto slot = static_cast<size_t>(parents_[static_cast<size_t>(k)] + 1);
+    const auto slot = slot_of(parents_[static_cast<size_t>(k)]);
     children_[static_cast<size_t>(end[slot]++)] = k;
   }
   // Depth first, without recursion: a continuation may be long.
@@ -46,7 +49,7 @@ Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
   while (!open.empty()) {
     const auto [node, depth] = open.back();
     open.pop_back();
-    const auto slot = static_cast<size_t>(node + 1);
+    const auto slot = slot_of(node);
     if (first_child_[slot] == first_child_[slot + 1]) continue;
     if (node != kPrompt) {
       has_branches_ =
@@ -70,7 +73,7 @@ int32_t Score::path_token(int32_t i) const {
 }
 
 void Score::read(int32_t row, const float* logits) noexcept {
-  const auto slot = static_cast<size_t>(node_of_row(row) + 1);
+  const auto slot = slot_of(node_of_row(row));
   const double log_sum = logits == nullptr ? std::nan("") : log_sum_exp(logits, n_vocab_);
   for (int32_t i = first_child_[slot]; i < first_child_[slot + 1]; ++i) {
     const auto child = static_cast<size_t>(children_[static_cast<size_t>(i)]);
@@ -83,7 +86,7 @@ void Score::read(int32_t row, const float* logits) noexcept {
 bool Score::count_rows(int32_t n_rows) {
   bool is_good = true;
   for (int32_t row = n_read_; row < n_read_ + n_rows; ++row) {
-    const auto slot = static_cast<size_t>(node_of_row(row) + 1);
+    const auto slot = slot_of(node_of_row(row));
     const auto child =
         static_cast<size_t>(children_[static_cast<size_t>(first_child_[slot])]);
     is_good = is_good && !std::isnan(logprobs_[child]);

@@ -30,7 +30,8 @@ inline float exp_of(float x) {
       r * (1.0F +
            r * (1.0F / 2 +
                 r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r * (1.0F / 720))))));
-  const int32_t bits = (static_cast<int32_t>(n) + 127) * (1 << 23);
+  const int32_t bits =
+      (static_cast<int32_t>(n) + 127) * 8'388'608;  // 2^23: into the exponent
   float power = 0.0F;
   std::memcpy(&power, &bits, sizeof(power));
   return series * power;
