@@ -345,7 +345,7 @@ def test_wrong_numbers_of_logprobs_are_named(
 
 
 def test_r_gets_columns(context: lh.Context) -> None:
-    options = {"parse_special": "auto", "on_error": "continue"}
+    options = {"parse_special": "auto", "on_error": "continue", "space": "auto"}
 
     def value(status: dict[str, object]) -> dict[str, object]:
         assert status["ok"], status
