@@ -10,14 +10,12 @@ print(out.texts, out.stats)
 from importlib.metadata import version as _version
 
 from llamaherd import structured
+from llamaherd.api.classify import classify_calibrated, classify_parallel, start_classify
 from llamaherd.api.embed import EmbedJob, embed_parallel, start_embed
 from llamaherd.api.generate import generate, generate_parallel, start_parallel
 from llamaherd.api.score import (
-    classify_calibrated,
-    classify_parallel,
     perplexity,
     score_parallel,
-    start_classify,
     start_perplexity,
     start_score,
 )

@@ -1,0 +1,81 @@
+"""What all calls that score have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ContextClosedError
+from llamaherd.journal.recording import recorded
+from llamaherd.model.chat import chat_prompts
+from llamaherd.model.tokens import PARSE_SPECIAL
+from llamaherd.run.call import ON_ERROR, Call, OnError
+from llamaherd.run.contexts_of_llamas import as_context
+from llamaherd.run.scoring import Scoring
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from llama_cpp import Llama
+
+    from llamaherd.core.request import Request
+    from llamaherd.core.results import Results
+    from llamaherd.model.model import Model
+    from llamaherd.model.tokens import ParseSpecial
+    from llamaherd.run.context import Context
+
+    _R = TypeVar("_R")
+    Prepared = tuple[Context, Scoring[_R], object]
+
+Space = bool | Literal["auto"]
+SPACE: tuple[Space, ...] = ("auto", True, False)
+
+
+def open_context(ctx: Context | Llama) -> Context:
+    """The context to run in; ContextClosedError: it is closed."""
+    context = as_context(ctx)
+    if context.closed:
+        raise ContextClosedError("ctx is closed")
+    return context
+
+
+def rendered(
+    model: Model, prompts: object, *, chat: bool, system: str | None
+) -> list[object]:
+    """Prompts as they are read: of a chat those that its template makes."""
+    if checks.flag("chat", chat):
+        return list(chat_prompts(model, prompts, system))
+    if system is not None:
+        raise ValueError(
+            f"system needs chat=True; without it there is no place for "
+            f"{checks.shown(system)}"
+        )
+    return checks.prompt_list(prompts)
+
+
+def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
+    """Whether the texts of special tokens mean those: in a rendered chat they do."""
+    checks.choice("parse_special", parse_special, PARSE_SPECIAL)
+    return True if chat and parse_special == "auto" else parse_special
+
+
+def spaced(prompt: object, text: str, space: Space, *, chat: bool) -> str:
+    """A continuation with the space that comes before it."""
+    if space == "auto":
+        before = prompt[-1:] if isinstance(prompt, str) else ""
+        space = not (chat or text[0].isspace() or before.isspace())
+    return f" {text}" if space else text
+
+
+def scoring(
+    context: Context,
+    requests: Sequence[Request],
+    on_error: OnError,
+    journal: str | os.PathLike[str] | None,
+    convert: Callable[[Results], _R],
+) -> Scoring[_R]:
+    """A call that scores, whose results are made of those of its requests."""
+    call = Call(requests, seed=0, on_error=checks.choice("on_error", on_error, ON_ERROR))
+    return Scoring(call if journal is None else recorded(call, context, journal), convert)
