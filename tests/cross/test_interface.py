@@ -69,7 +69,7 @@ def public_functions(module: ModuleType) -> dict[str, list[str]]:
         name: list(inspect.signature(function).parameters)
         for name, function in vars(module).items()
         if inspect.isfunction(function)
-        and hasattr(function, "__wrapped__")  # made by _boundary
+        and hasattr(function, "__wrapped__")  # made by boundary
     }
 
 

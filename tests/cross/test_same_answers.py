@@ -13,7 +13,7 @@ import pytest
 import rscript
 import tiny_loras
 import tiny_models
-from llamaherd import _r
+from llamaherd._r.boundary import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,7 +263,7 @@ def test_r_loads_adapters_as_python_does(
             lh.Context(model, **settings) as context,
         ):
             out = lh.generate_parallel(context, job["prompts"], max_tokens=8)
-            texts[name] = [_r._clean(text).strip() for text in out.texts]
+            texts[name] = [clean(text).strip() for text in out.texts]
     answers = rscript.answers(tmp_path, job)
     assert [text.strip() for text in answers["texts"]] == texts["adapted"]
     assert texts["adapted"] != texts["base"]
