@@ -251,11 +251,15 @@ class LlgConstraint final : public Constraint {
     if (functions.matcher_get_error(matcher_.get()) != nullptr) fail();
   }
 
+  // What llguidance says begins with the reason, and may go on with all of its state.
   [[noreturn]] void fail() const {
     constexpr size_t kShown = 400;
     const char* why = functions.matcher_get_error(matcher_.get());
-    throw Error(LH_SAMPLER_ERROR,
-                std::string(why == nullptr ? "no reason given" : why).substr(0, kShown));
+    std::string reason = why == nullptr ? "no reason given" : why;
+    const bool is_stuck = reason.rfind("NoExtension", 0) == 0;
+    if (is_stuck) reason = "nothing can follow the grammar (" + reason;
+    reason = reason.substr(0, reason.find("\n<state>")).substr(0, kShown);
+    throw Error(LH_SAMPLER_ERROR, is_stuck ? reason + ")" : reason);
   }
 
   const Tokenizer* tokenizer_;

@@ -426,3 +426,10 @@ def test_the_prompt_tells_each_field() -> None:
     assert '- "n": number of at least 1, may be left out' in words
     assert '- "v": 1 or text (0 to 5 characters), may be left out' in words
     assert lh.structured.schema_prompt({"enum": [1, "a"]}).endswith('- one of 1, "a"')
+
+
+def test_a_schema_that_only_refers_to_itself_fails_by_itself(context: lh.Context) -> None:
+    loop = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    out = lh.generate_parallel(context, ["a", "b"], schema=[loop, {"enum": ["x"]}])
+    assert out.errors == ["nothing can follow the grammar (NoExtensionBias)", None]
+    assert out.parsed == [None, "x"]
