@@ -178,19 +178,20 @@ std::string lh_model::piece(int32_t token) const {
 }
 
 const lh::TokenPieces& lh_model::pieces() const {
-  std::call_once(pieces_once_, [this] {
-    std::vector<std::string> all(static_cast<size_t>(n_vocab_));
-    for (int32_t token = 0; token < n_vocab_; ++token) {
-      if (!is_eog(token)) all[static_cast<size_t>(token)] = piece(token);
-    }
-    pieces_ = std::make_unique<lh::TokenPieces>(all);
-  });
+  const std::lock_guard<std::mutex> lock(pieces_mutex_);
+  if (pieces_) return *pieces_;
+  std::vector<std::string> all(static_cast<size_t>(n_vocab_));
+  for (int32_t token = 0; token < n_vocab_; ++token) {
+    if (!is_eog(token)) all[static_cast<size_t>(token)] = piece(token);
+  }
+  pieces_ = std::make_unique<lh::TokenPieces>(all);
   return *pieces_;
 }
 
 const void* lh_model::kept(
     const std::function<std::shared_ptr<const void>()>& make) const {
-  std::call_once(kept_once_, [&] { kept_ = make(); });
+  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  if (!kept_) kept_ = make();
   return kept_.get();
 }
 

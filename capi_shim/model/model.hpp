@@ -84,8 +84,9 @@ struct lh_model {
   lh::SpecialTexts special_texts_;
   std::vector<int32_t> eog_tokens_;
   std::vector<int32_t> suppressed_tokens_;
-  mutable std::once_flag pieces_once_;
+  // No once_flag: what throws inside of it hangs the next one under ThreadSanitizer.
+  mutable std::mutex pieces_mutex_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
-  mutable std::once_flag kept_once_;
+  mutable std::mutex kept_mutex_;
   mutable std::shared_ptr<const void> kept_;  // may use all above
 };
