@@ -23,6 +23,7 @@ bool is_mapped(size_t bytes) {
 }  // namespace
 
 TEST_CASE("large blocks are apart from the heap while one asks for it") {
+  if (mallinfo2().arena == 0) return;  // another malloc is in front, as under valgrind
   constexpr size_t kMany = size_t{8} << 20U;
   static_cast<void>(
       is_mapped(2 * kMany));  // once it is freed, glibc takes those from heaps
