@@ -225,7 +225,9 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   stage_->sampler.sample(parts);
   for (const lh::BatchPart& part : parts) {
     Client& client = *part.client;
-    if (client.is_prefix() && client.n_pending(stage_->kv.positions()) == 0) hold(client);
+    const bool is_prefix =
+        client.is_prefix() && client.is_active();  // it may have failed
+    if (is_prefix && client.n_pending(stage_->kv.positions()) == 0) hold(client);
     report(client, events);
   }
   const double share = seconds_since(start) / static_cast<double>(parts.size());

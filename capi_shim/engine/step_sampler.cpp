@@ -1,5 +1,7 @@
 #include "step_sampler.hpp"
 
+#include <cmath>
+
 #include "guard.hpp"
 #include "score_steps.hpp"
 #include "threads.hpp"
@@ -33,7 +35,7 @@ void StepSampler::sample(std::vector<BatchPart>& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].i_logits < 0) continue;
     if (parts[i].client->is_prefix()) {
-      keep(parts[i]);
+      keep(parts[i], rows_[i]);
     } else if (parts[i].client->score) {
       settle_score(parts[i]);
     } else {
@@ -57,10 +59,15 @@ void StepSampler::sample_first(Client& client) {
   sample_row(part, rows_.front());
 }
 
-void StepSampler::keep(const BatchPart& part) {
+// Others draw from it later, so that what is wrong with it must show now.
+void StepSampler::keep(const BatchPart& part, LogitRow& row) {
   Client& prefix = *part.client;
   try {
     if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
+    row.find(part.logits);
+    if (!std::isfinite(row.highest())) {
+      throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
+    }
     prefix.logits = std::make_shared<const std::vector<float>>(
         part.logits, part.logits + model_.n_vocab());
   } catch (const std::exception& e) {

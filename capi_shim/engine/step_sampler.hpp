@@ -42,7 +42,7 @@ class StepSampler {
   void read_rows(std::vector<BatchPart>& parts);
   void sample_part(BatchPart& part, LogitRow& row);
   void sample_row(const BatchPart& part, LogitRow& row);
-  void keep(const BatchPart& part);
+  void keep(const BatchPart& part, LogitRow& row);
   int32_t next_token(Client& client, LogitRow& row);
   void accept(Client& client, int32_t token);
   void settle_score(const BatchPart& part);

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import numpy as np
 import pytest
 from other_process import raised, returned
 
@@ -31,7 +32,7 @@ RESULT = lh.Result(
     seed=2**32 - 1,
 )
 RESULTS = lh.Results([RESULT], lh.Stats(n_prompts=1))
-STAY = {lh.Model, lh.Context, lh.Handle, lh.Job, lh.OptimizeJob}
+STAY = {lh.Model, lh.Context, lh.Handle, lh.Job, lh.OptimizeJob, lh.EmbedJob}
 EXAMPLES: dict[object, object] = {  # by the names of types
     "int": 3,
     "float": 0.5,
@@ -39,6 +40,15 @@ EXAMPLES: dict[object, object] = {  # by the names of types
     "bool": True,
     "Path": Path("a"),
     "datetime": datetime(2026, 1, 1, tzinfo=timezone.utc),
+    "Floats": np.array([[0.25, 0.75]]),
+    "Stats": RESULTS.stats,
+    "tuple[str, ...]": ("a", "b"),
+    "list[int]": [1],
+    "list[str | None]": [None],
+    "list[FinishReason]": ["stop"],
+    "list[list[Continuation] | None]": [None],
+    "list[Floats | None]": [np.array([0.5]), None],
+    "list[list[int]]": [[1]],
 }
 
 
@@ -48,6 +58,7 @@ def example(cls: type) -> Any:
         lh.Results: lambda: RESULTS,
         lh.Result: lambda: RESULT,
         lh.Interrupted: lambda: lh.Interrupted(RESULTS),
+        lh.Embeddings: lambda: lh.Embeddings(np.ones((1, 2)), [None], lh.EmbedStats()),
         lh.SamplingParams: lambda: lh.SamplingParams(stop="x", choices={"b", "a"}),
     }
     if cls in special:
@@ -76,6 +87,9 @@ def state(thing: object) -> object:
         return type(thing), str(thing), repr(vars(thing)), thing.args
     if isinstance(thing, lh.Results):
         return list(thing), thing.stats
+    if type(thing).__eq__ is object.__eq__:  # it has arrays
+        names = getattr(thing, "__dataclass_fields__", None) or vars(thing)
+        return {name: repr(getattr(thing, name)) for name in names}
     return thing
 
 
