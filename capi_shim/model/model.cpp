@@ -178,7 +178,7 @@ std::string lh_model::piece(int32_t token) const {
 }
 
 const lh::TokenPieces& lh_model::pieces() const {
-  const std::lock_guard<std::mutex> lock(pieces_mutex_);
+  const std::scoped_lock lock(pieces_mutex_);
   if (pieces_) return *pieces_;
   std::vector<std::string> all(static_cast<size_t>(n_vocab_));
   for (int32_t token = 0; token < n_vocab_; ++token) {
@@ -190,7 +190,7 @@ const lh::TokenPieces& lh_model::pieces() const {
 
 const void* lh_model::kept(
     const std::function<std::shared_ptr<const void>()>& make) const {
-  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  const std::scoped_lock lock(kept_mutex_);
   if (!kept_) kept_ = make();
   return kept_.get();
 }
