@@ -102,16 +102,23 @@ class World:
             for i, prompt in enumerate(case.prompts):
                 if not is_impossible(prompt):
                     self.expected(case, i)
+        if kind.of_one:  # logits that were kept of such a prompt would not be struck
+            self.start_afresh(context)
         yield context
         if kind.leaves_cells:
             self.check_next_call(herd, context)
-            context.loop.wait()
-            context.loop._runner._start_afresh()
+            self.start_afresh(context)
         self.check_clean(context)
         self.check_next_call(herd, context)
         self.check_clean(context)
         if is_new:
             context.close()
+
+    def start_afresh(self, context: lh.Context) -> None:
+        """Forgets all prefixes."""
+        context.loop.wait()
+        if context.loop._runner is not None:
+            context.loop._runner._start_afresh()
 
     def check_clean(self, context: lh.Context) -> None:
         """Nothing is left but the prefixes that are kept for the next call."""
