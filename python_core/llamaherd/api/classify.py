@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llamaherd.api.running import none_answered, run_to_end, start
-from llamaherd.api.scoring import SPACE, open_context, parsing, rendered, scoring, spaced
+from llamaherd.api.scoring import SPACE, made_requests, open_context, rendered, scoring
 from llamaherd.core import checks
 from llamaherd.core.calibration import METHODS, Calibration, calibrate_batch
 from llamaherd.core.calibration import calibrate_contextual as _contextual
@@ -14,9 +14,7 @@ from llamaherd.core.scores import (
     ClassifyResults,
     Normalize,
 )
-from llamaherd.model.joined import Joiner
 from llamaherd.run.labels import checked_labels, classified
-from llamaherd.run.scoring import scoring_request
 
 if TYPE_CHECKING:
     import os
@@ -171,17 +169,8 @@ def _prepare_classify(
         given = [*given, *rendered(model, [without], chat=chat, system=system)]
         if given[-1] == "":
             given[-1] = _start_of_text(model)
-    joiner = Joiner(model, parsing(parse_special, chat=chat))
-    made = [
-        scoring_request(
-            model,
-            joiner,
-            f"prompts[{i}]",
-            prompt,
-            [spaced(prompt, text, space, chat=chat) for text in known.readings],
-        )
-        for i, prompt in enumerate(given)
-    ]
+    texts = [known.readings] * len(given)
+    made = made_requests(model, given, texts, space, parse_special, chat=chat)
     each = [continuations for _, continuations, _ in made]
     n_tokens = [[len(tokens) for tokens in found] for _, _, found in made]
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.api.running import none_answered, run_to_end, start
-from llamaherd.api.scoring import SPACE, open_context, parsing, rendered, scoring, spaced
+from llamaherd.api.scoring import (
+    SPACE,
+    made_requests,
+    open_context,
+    parsing,
+    rendered,
+    scoring,
+)
 from llamaherd.core import checks
 from llamaherd.core.scores import (
     Continuation,
@@ -16,7 +23,7 @@ from llamaherd.core.scores import (
     ScoreResults,
 )
 from llamaherd.model.joined import Joiner
-from llamaherd.run.scoring import scoring_request, text_request
+from llamaherd.run.scoring import text_request
 
 if TYPE_CHECKING:
     import os
@@ -130,17 +137,7 @@ def _prepare_score(
     checks.choice("space", space, SPACE)
     given = rendered(model, prompts, chat=chat, system=system)
     texts = _checked_continuations(continuations, len(given))
-    joiner = Joiner(model, parsing(parse_special, chat=chat))
-    made = [
-        scoring_request(
-            model,
-            joiner,
-            f"prompts[{i}]",
-            prompt,
-            [spaced(prompt, text, space, chat=chat) for text in texts[i]],
-        )
-        for i, prompt in enumerate(given)
-    ]
+    made = made_requests(model, given, texts, space, parse_special, chat=chat)
 
     def convert(results: Results) -> ScoreResults:
         scored: list[list[Continuation] | None] = []

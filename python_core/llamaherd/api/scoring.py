@@ -8,13 +8,15 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
 from llamaherd.journal.recording import recorded
 from llamaherd.model.chat import chat_prompts
+from llamaherd.model.joined import Joiner
 from llamaherd.model.tokens import PARSE_SPECIAL
 from llamaherd.run.call import ON_ERROR, Call, OnError
 from llamaherd.run.contexts_of_llamas import as_context
-from llamaherd.run.scoring import Scoring
+from llamaherd.run.scoring import Scoring, scoring_request
 
 if TYPE_CHECKING:
     import os
+    from array import array
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
     from llamaherd.run.context import Context
+    from llamaherd.run.trees import Continuations
 
     _R = TypeVar("_R")
     Prepared = tuple[Context, Scoring[_R], object]
@@ -61,7 +64,30 @@ def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
     return True if chat and parse_special == "auto" else parse_special
 
 
-def spaced(prompt: object, text: str, space: Space, *, chat: bool) -> str:
+def made_requests(
+    model: Model,
+    prompts: Sequence[object],
+    texts: Sequence[Sequence[str]],
+    space: Space,
+    parse_special: ParseSpecial,
+    *,
+    chat: bool,
+) -> list[tuple[Request, Continuations | None, list[array[int]]]]:
+    """For each prompt what `scoring_request` makes of it and of the texts behind it."""
+    joiner = Joiner(model, parsing(parse_special, chat=chat))
+    return [
+        scoring_request(
+            model,
+            joiner,
+            f"prompts[{i}]",
+            prompt,
+            [_spaced(prompt, text, space, chat=chat) for text in own],
+        )
+        for i, (prompt, own) in enumerate(zip(prompts, texts, strict=True))
+    ]
+
+
+def _spaced(prompt: object, text: str, space: Space, *, chat: bool) -> str:
     """A continuation with the space that comes before it."""
     if space == "auto":
         before = prompt[-1:] if isinstance(prompt, str) else ""
