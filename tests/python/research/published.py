@@ -4,9 +4,9 @@ from __future__ import annotations
 
 N = None
 
-# Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011, section E: 4 observers,
-# 12 units; also the matrix `nmm` in the documentation of R's package irr. Alpha is printed
-# there with three digits.
+# Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011, section E: 4
+# observers, 12 units; also the matrix `nmm` in the documentation of R's package irr.
+# Alpha is printed there with three digits.
 KRIPPENDORFF_2011 = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, N, N, N],
     [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, N, 3],
@@ -41,8 +41,8 @@ GWET_2014_TABLE_AC1 = {"value": 0.84933, "low": 0.76358, "high": 0.93508}
 COHEN_1968 = [[88, 14, 18], [10, 40, 10], [2, 6, 12]]
 COHEN_1968_WEIGHTS = [[0, 1, 3], [1, 0, 6], [3, 6, 0]]
 
-# What SAS prints of a table of 3 x 3, with asymptotic standard errors; statsmodels compares
-# itself with these figures in its tests.
+# What SAS prints of a table of 3 x 3, with asymptotic standard errors; statsmodels
+# compares itself with these figures in its tests.
 SAS_TABLE = [[0, 4, 1], [0, 8, 0], [0, 1, 5]]
 SAS_KAPPA = {"value": 0.4842, "se": 0.1380, "low": 0.2137, "high": 0.7547}
 SAS_WEIGHTED = {"value": 0.4701, "se": 0.1457, "low": 0.1845, "high": 0.7558}
