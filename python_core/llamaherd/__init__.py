@@ -63,6 +63,12 @@ from llamaherd.model.tokens import detokenize, tokenize
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
+from llamaherd.research.annotate import annotate, start_annotate
+from llamaherd.research.codebook import Codebook, Example
+from llamaherd.research.codebook_file import read_codebook, write_codebook
+from llamaherd.research.coded import Coded
+from llamaherd.research.prompts import PromptPreview, prompt_preview
+from llamaherd.research.robustness import Robustness, robustness
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -72,6 +78,8 @@ __all__ = [
     "Calibration",
     "ChatTemplateError",
     "ClassifyResults",
+    "Codebook",
+    "Coded",
     "Context",
     "ContextClosedError",
     "ContextError",
@@ -80,6 +88,7 @@ __all__ = [
     "EmbedProgress",
     "EmbedStats",
     "Embeddings",
+    "Example",
     "ForkError",
     "GenerationError",
     "Handle",
@@ -102,15 +111,18 @@ __all__ = [
     "Plan",
     "Progress",
     "PromptError",
+    "PromptPreview",
     "QuantizeError",
     "RequestStats",
     "Result",
     "Results",
+    "Robustness",
     "SamplerError",
     "SamplingParams",
     "ScoreResults",
     "Stats",
     "Vote",
+    "annotate",
     "apply_chat_template",
     "calibrate_batch",
     "calibrate_contextual",
@@ -124,7 +136,11 @@ __all__ = [
     "model_metadata",
     "model_optimize",
     "perplexity",
+    "prompt_preview",
+    "read_codebook",
+    "robustness",
     "score_parallel",
+    "start_annotate",
     "start_classify",
     "start_embed",
     "start_optimize",
@@ -134,5 +150,6 @@ __all__ = [
     "structured",
     "tokenize",
     "vote",
+    "write_codebook",
 ]
 __version__ = _version("llamaherd")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Integers = np.ndarray[Any, np.dtype[np.int64]]
 
+_MOST_ADDED = 8  # tokens before and after a text
+
 
 def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
     """A column of texts; None where one is missing.
@@ -73,7 +75,8 @@ def parts_of(model: Model, text: str, n_tokens: int) -> list[str]:
     Returns:
         The parts, which joined are the text; itself alone if it is short enough.
     """
-    if len(text.encode()) <= n_tokens:  # no token is shorter than a byte
+    # Some vocabularies write a space as three bytes, and a token may be a byte.
+    if 3 * len(text.encode()) + _MOST_ADDED <= n_tokens:
         return [text]
     n = _n_tokens(model, text)
     if n <= n_tokens or len(text) < 2:
