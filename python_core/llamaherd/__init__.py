@@ -63,6 +63,18 @@ from llamaherd.model.tokens import detokenize, tokenize
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
+from llamaherd.research.reliability import (
+    compute_confusion_matrices,
+    intercoder_reliability,
+)
+from llamaherd.research.statistics import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from llamaherd.research.validate import validate
+from llamaherd.research.validation import Validation
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -110,19 +122,26 @@ __all__ = [
     "SamplingParams",
     "ScoreResults",
     "Stats",
+    "Validation",
     "Vote",
     "apply_chat_template",
     "calibrate_batch",
     "calibrate_contextual",
     "classify_calibrated",
     "classify_parallel",
+    "cohen_kappa",
+    "compute_confusion_matrices",
     "detokenize",
     "embed_parallel",
     "generate",
     "generate_parallel",
+    "gwet_ac1",
+    "intercoder_reliability",
     "journal_read",
+    "krippendorff_alpha",
     "model_metadata",
     "model_optimize",
+    "percent_agreement",
     "perplexity",
     "score_parallel",
     "start_classify",
@@ -133,6 +152,7 @@ __all__ = [
     "start_score",
     "structured",
     "tokenize",
+    "validate",
     "vote",
 ]
 __version__ = _version("llamaherd")
