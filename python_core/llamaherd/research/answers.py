@@ -47,6 +47,7 @@ class Codes:
         inclusion: float64[g], probability with which each text was drawn; None: it is not
             known, or all were.
         is_sample: Whether they were drawn, so that probabilities should be known.
+        n_without: Texts of the sample that nobody coded.
     """
 
     rows: list[int]
@@ -54,6 +55,7 @@ class Codes:
     coders: tuple[str, ...]
     inclusion: Floats | None
     is_sample: bool
+    n_without: int = 0
 
 
 def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:  # noqa: ANN401 - of many kinds
@@ -212,6 +214,7 @@ def _of_sample(gold: Any, n: int) -> Codes:  # noqa: ANN401 - GoldSample, or wha
         coders=tuple(map(str, names)),
         inclusion=inclusion,
         is_sample=True,
+        n_without=len(given) - len(kept),
     )
 
 

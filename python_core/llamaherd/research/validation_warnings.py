@@ -60,6 +60,11 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
             "The texts were drawn with unknown probabilities: the numbers are of these "
             "texts, not of all."
         )
+    if codes.n_without:
+        told.append(
+            f"{codes.n_without} texts of the sample have no code: the numbers are right "
+            "only if these are like the others."
+        )
     if n_ties:
         told.append(
             f"{n_ties} texts on which as many people say one label as another do not "

@@ -164,6 +164,7 @@ def test_labels_come_in_many_kinds() -> None:
     matrix = lh.validate(coded.labels, truth, prob=coded.probs, labels=NAMES)
     assert matrix.brier is not None
     assert base.brier is None
+    coded.text = None
     assert repr(lh.validate(coded, pd.Series(truth))) == repr(matrix)
 
 
@@ -228,6 +229,8 @@ def test_warnings() -> None:
     assert "One person coded" in told
     assert "2 texts with codes have no label" in told
     assert "labels that the model could not: other" in told
+    part = lh.validate(["a"] * 4, Gold([0, 1, 3], [["a", None, "a"]], [0.5] * 3))
+    assert any("1 texts of the sample have no code" in told for told in part.warnings)
     always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
     assert any("no better than giving always 'a'" in told for told in always.warnings)
     random = np.random.default_rng(0).choice(["a", "b"], (2, 100)).tolist()
