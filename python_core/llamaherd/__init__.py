@@ -68,7 +68,19 @@ from llamaherd.research.codebook import Codebook, Example
 from llamaherd.research.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coded import Coded
 from llamaherd.research.prompts import PromptPreview, prompt_preview
+from llamaherd.research.reliability import (
+    compute_confusion_matrices,
+    intercoder_reliability,
+)
 from llamaherd.research.robustness import Robustness, robustness
+from llamaherd.research.statistics import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from llamaherd.research.validate import validate
+from llamaherd.research.validation import Validation
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -121,6 +133,7 @@ __all__ = [
     "SamplingParams",
     "ScoreResults",
     "Stats",
+    "Validation",
     "Vote",
     "annotate",
     "apply_chat_template",
@@ -128,13 +141,19 @@ __all__ = [
     "calibrate_contextual",
     "classify_calibrated",
     "classify_parallel",
+    "cohen_kappa",
+    "compute_confusion_matrices",
     "detokenize",
     "embed_parallel",
     "generate",
     "generate_parallel",
+    "gwet_ac1",
+    "intercoder_reliability",
     "journal_read",
+    "krippendorff_alpha",
     "model_metadata",
     "model_optimize",
+    "percent_agreement",
     "perplexity",
     "prompt_preview",
     "read_codebook",
@@ -149,6 +168,7 @@ __all__ = [
     "start_score",
     "structured",
     "tokenize",
+    "validate",
     "vote",
     "write_codebook",
 ]

@@ -66,8 +66,8 @@ def test_effective_numbers_by_hand() -> None:
 
 @pytest.mark.parametrize(("pi_right", "pi_wrong"), [(0.05, 0.02), (0.02, 0.05)])
 def test_intervals_of_weighted_shares_cover(pi_right: float, pi_wrong: float) -> None:
-    # Errors drawn more often tell more than as many texts drawn simply would; that the
-    # effective number is never above n makes the interval too wide there, never too narrow.
+    # Errors drawn more often tell more than as many texts drawn simply would. There the
+    # interval is too wide, as the effective number is never above n.
     generator = np.random.default_rng(1)
     right = generator.random(20_000) < 0.8
     pi = np.where(right, pi_right, pi_wrong)

@@ -121,7 +121,7 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
 def effective_n(values: Floats, weights: Floats, mean: float) -> float:
     """Units drawn simply whose share would have the variance of this one.
 
-    Of hits and misses never more than there are: from few of one kind it would be too many.
+    Of hits and misses never more than there are: few of one kind could tell too much.
     """
     n = len(values)
     is_binary = bool(np.isin(values, (0.0, 1.0)).all())
