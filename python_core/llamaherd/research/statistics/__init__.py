@@ -1,0 +1,1 @@
+"""Statistics of coded texts: arrays in, frozen dataclasses out."""
