@@ -2,9 +2,9 @@
 
 python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/coverage.json]
 
-Each draw makes 2,000 texts of two groups, codes, and labels that are wrong more often in one
-of the groups; then a gold sample of 200 by each design, and every estimate. What is true is
-computed from the distribution that texts are drawn from, and not from any sample.
+Each draw makes 2,000 texts of two groups, codes, and labels that are wrong more often in
+one of the groups; then a gold sample of 200 by each design, and every estimate. What is
+true is computed from the distribution that texts are drawn from, and not from any sample.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llamaherd.research.statistics import dsl, ppi, sampling
-from llamaherd.research.statistics.regression import FitError, fitted
+from llamaherd.research.statistics.regression import Estimated, FitError, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from llamaherd.research.statistics.regression import Kind
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -127,7 +129,9 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
     groups = np.column_stack([ones, texts.group])
     both = np.column_stack([ones, texts.group, texts.age])
 
-    def problem(kind: Any, x_hat: Floats, y_hat: Floats, x: Floats, y: Floats) -> Any:
+    def problem(
+        kind: Kind, x_hat: Floats, y_hat: Floats, x: Floats, y: Floats
+    ) -> dsl.Problem:
         return dsl.Problem(
             kind=kind,
             x_hat=x_hat,
@@ -153,7 +157,9 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
     yield "covariate", problem("ols", x_hat, outcome, x, outcome), slice(1, None)
 
 
-def estimated(method: str, name: str, design: str, problem: dsl.Problem) -> Any:
+def estimated(
+    method: str, name: str, design: str, problem: dsl.Problem
+) -> Estimated | None:
     """An estimate by one of the methods; None where it is not made for that."""
     plain = {"naive": dsl.naive, "gold": dsl.gold_alone, "dsl": dsl.dsl}
     if method in plain:

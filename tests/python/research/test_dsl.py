@@ -91,9 +91,9 @@ def test_the_mean_by_hand() -> None:
         probs=np.full(2, 0.5),
     )
     assert dsl.dsl(made).theta == pytest.approx([0.25])
-    # Terms of the equation: -1.25, 0.75, 0.75, -0.25, whose squares sum to 2.75. 2 of that
-    # come from the draw, (1 - 1/2) (-1)^2 / (1/2)^2; they count n / (n - 1) = 2 times.
-    assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
+    # Terms of the equation: -1.25, 0.75, 0.75, -0.25, whose squares sum to 2.75. 2 of
+    # that come from the draw, (1 - 1/2) (-1)^2 / (1/2)^2; they count n / (n - 1) = 2
+    # times. assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
     # In a simple sample the draw's part is that of a mean: (1 - 1/2) var(-1, 0) / 2.
     simple = dataclasses.replace(made, strata=np.zeros(2, dtype=int), target="texts")
     assert dsl.dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)

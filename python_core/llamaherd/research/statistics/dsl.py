@@ -6,21 +6,23 @@ if all codes were known, this is solved instead:
 
     sum_i lam psi(D^_i) + R_i / pi_i (psi(D_i) - lam psi(D^_i)) = 0,
 
-with R_i = 1 for texts that were coded. Its expectation over the draws of the sample is the
-sum of psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1 is DSL, lam =
-0 the gold sample alone, weighted by 1 / pi, and a lam that makes the variance smallest is
-power tuning. The labels may stand on either side of a regression. Labels are fixed before
-people code, and come from a model that never saw the codes; so no cross-fitting is needed.
+with R_i = 1 for texts that were coded. Its expectation over the draws of the sample is
+the sum of psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1 is
+DSL, lam = 0 the gold sample alone, weighted by 1 / pi, and a lam that makes the variance
+smallest is power tuning. The labels may stand on either side of a regression. Labels are
+fixed before people code, and come from a model that never saw the codes; so no
+cross-fitting is needed.
 
-Standard errors are those of the sandwich, with the draw's part of the variance replaced by
-Hajek's for samples of a fixed size, within strata; for draws that are independent of each
-other (no strata given) it is the sandwich as it is.
+Standard errors are those of the sandwich, with the draw's part of the variance replaced
+by Hajek's for samples of a fixed size, within strata; for draws that are independent of
+each other (no strata given) it is the sandwich as it is.
 
 Sources: Egami, Hinck, Stewart, Wei, "Using Imperfect Surrogates for Downstream Inference:
-Design-based Supervised Learning for Social Science Applications of Large Language Models",
-2023 (arXiv 2306.04746); Angelopoulos, Duchi, Zrnic, "PPI++", 2023 (arXiv 2311.01453);
-Zrnic, Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for unequal pi;
-Hajek, "Asymptotic theory of rejective sampling with varying probabilities", 1964.
+Design-based Supervised Learning for Social Science Applications of Large Language
+Models", 2023 (arXiv 2306.04746); Angelopoulos, Duchi, Zrnic, "PPI++", 2023 (arXiv
+2311.01453); Zrnic, Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for
+unequal pi; Hajek, "Asymptotic theory of rejective sampling with varying probabilities",
+1964.
 """
 
 from __future__ import annotations
@@ -179,7 +181,7 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
     small = n / max(n - p, 1)  # for the coefficients that were fitted
     whole = _clustered(terms, problem.clusters)
     if problem.clusters is not None:
-        return whole * small
+        return np.asarray(whole * small)
     independent = (change * ((1 - probs) / probs**2)).T @ change
     drawn = independent * small
     if problem.strata is not None:
@@ -189,12 +191,12 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
         return np.asarray(drawn)
     texts = whole - independent
     if np.linalg.eigvalsh(texts + drawn).min() < 0:  # by chance, in small samples
-        return whole * small
+        return np.asarray(whole * small)
     return np.asarray(texts + drawn)
 
 
 def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
-    """Variance of the sum of terms c_i / pi_i over a sample of fixed size in each stratum.
+    """Variance of a sum of c_i / pi_i, for a fixed size of the sample in each stratum.
 
         sum_h n_h / (n_h - 1) sum_i (1 - pi_i) (c_i / pi_i - mean)^2
 

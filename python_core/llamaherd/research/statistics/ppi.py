@@ -1,7 +1,8 @@
 """Prediction-powered inference with power tuning (PPI++).
 
 There are n texts with a code Y and a prediction f, and N others with a prediction only,
-both drawn from the same population. Predictions replace codes as far as they are worth it:
+both drawn from the same population. Predictions replace codes as far as they are worth
+it:
 
     theta = argmin L_n(Y) + lam (L_N(f) - L_n(f)),    lam in [0, 1],
 
@@ -11,8 +12,8 @@ It holds for texts to code that were drawn at random: all with the same probabil
 others see `llamaherd.research.statistics.dsl.tuned`.
 
 Source: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
-(arXiv 2311.01453), equations 4, 9 and 10 and theorem 1. As in the authors' own program the
-least squares estimate is a sum of two, for the predictions and for what they miss.
+(arXiv 2311.01453). As in the authors' own program ppi-python the least squares estimate
+is a sum of two, for the predictions and for what they miss.
 """
 
 from __future__ import annotations

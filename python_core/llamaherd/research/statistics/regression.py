@@ -2,8 +2,8 @@
 
     sum_i w_i x_i (y_i - mu(x_i theta)) = 0,    mu(t) = t or 1 / (1 + exp(-t))
 
-Weights may be negative: corrections of labels enter as rows that are taken off. So this is
-no maximum of a likelihood, and what is solved is the equation.
+Weights may be negative: corrections of labels enter as rows that are taken off. So this
+is no maximum of a likelihood, and what is solved is the equation.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def _check_separated(x: Floats, theta: Floats) -> None:
     if np.abs(x @ theta).max() > _SEPARATED / 2:
         at = int(np.argmax(np.abs(theta) * np.abs(x).max(axis=0))) + 1
         raise FitError(
-            "the outcome is separated: some values of the covariates have one outcome only "
+            "the outcome is separated: some values of the covariates have one outcome "
+            "only "
             f"(column {at} of the model has a coefficient without bound)"
         )
 

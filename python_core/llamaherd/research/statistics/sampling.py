@@ -1,8 +1,8 @@
-"""Samples of texts that people are to code, each text with a known probability to be drawn.
+"""Samples of texts that people are to code, drawn with known probabilities.
 
 An estimate from a part of the texts is valid if the probability pi_i with which each text
-came into it, its *inclusion probability*, is known and above 0. All draws here are without
-replacement and of a fixed size, and pi_i is exact:
+came into it, its *inclusion probability*, is known and above 0. All draws here are
+without replacement and of a fixed size, and pi_i is exact:
 
 * simple: pi_i = n / N;
 * stratified: simple within strata, pi_i = n_h / N_h;
@@ -106,13 +106,14 @@ def draw_stratified(
 
 
 def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
-    """Draws texts with the inclusion probabilities given, by randomized systematic sampling.
+    """Draws texts with given inclusion probabilities: systematic, in a random order.
 
-    The texts are laid end to end in a random order, each as long as its probability; drawn
-    are those under the points u, u + 1, u + 2 .. with u uniform in [0, 1).
+    The texts are laid end to end in a random order, each as long as its probability;
+    drawn are those under the points u, u + 1, u + 2 .. with u uniform in [0, 1).
 
     Args:
         probs: float64[N] in [0, 1]; their sum is the size of the sample, a whole number.
+        rng: What draws.
 
     Raises:
         ValueError: They are no such probabilities.
@@ -145,10 +146,11 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
 def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
     """Inclusion probabilities that grow with a size, and are nowhere too small.
 
-    A share `floor` of the sample is given out evenly, the rest in proportion to the sizes;
-    what would be above 1 becomes 1, and the others get what that leaves:
+    A share `floor` of the sample is given out evenly, the rest in proportion to the
+    sizes; what would be above 1 becomes 1, and the others get what that leaves:
 
-        pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)), sum of pi = n
+        pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)), sum of pi =
+        n
 
     Args:
         sizes: float64[N], at least 0; all 0 counts as all equal.
@@ -170,7 +172,8 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
     shares = floor * even + (1 - floor) * (sizes / total if total > 0 else even)
     if np.count_nonzero(shares) < n:
         raise ValueError(
-            f"n must be at most {np.count_nonzero(shares)}, the number of texts whose size "
+            f"n must be at most {np.count_nonzero(shares)}, the number of texts whose "
+            f"size "
             f"is above 0, not {n}; a floor above 0 lets all be drawn"
         )
     probs = n * shares
@@ -212,7 +215,7 @@ def _allocated(
     sizes = np.floor(wanted + 1e-9).astype(np.int64)
     remainders = np.where(sizes < totals, wanted - sizes, -1.0)
     sizes[np.argsort(-remainders, kind="stable")[: n - sizes.sum()]] += 1
-    return sizes
+    return np.asarray(sizes)
 
 
 def _given_sizes(
@@ -258,7 +261,7 @@ class GoldSize:
 
     def __str__(self) -> str:
         lines = [
-            f"For a share of {self.share:g} +- {self.width:g} ({self.level:.0%} confidence):",
+            f"A share of {self.share:g} +- {self.width:g}, {self.level:.0%} confidence:",
             f"  {self.gold} texts by people's codes alone",
         ]
         if self.kappa is not None:
@@ -279,8 +282,8 @@ def gold_size(
 ) -> GoldSize:
     """The size of a simple sample that gives an interval of a wanted width.
 
-    With V the variance that has to be averaged out and N texts in all, the interval of the
-    share among these texts, estimate +- z sqrt((1 / n - 1 / N) V), has that width for
+    With V the variance that has to be averaged out and N texts in all, the interval of
+    the share among these texts, estimate +- z sqrt((1 / n - 1 / N) V), has that width for
 
         n = 1 / (width^2 / (z^2 V) + 1 / N)
 
@@ -291,8 +294,8 @@ def gold_size(
 
     Args:
         width: Half of the interval's width, in (0, 0.5).
-        share: The share expected, in (0, 1): 0.5 is the worst case. An accuracy that is to
-            be measured is a share, too.
+        share: The share expected, in (0, 1): 0.5 is the worst case. An accuracy that is
+            to be measured is a share, too.
         level: Confidence level.
         accuracy: Share of texts where model and people are expected to agree on whether
             the label applies, from a pilot.
@@ -330,9 +333,7 @@ def gold_size(
 
 
 def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float | None:
-    """What was expected of the model as a kappa, supposing that labels and codes are
-    equally frequent.
-    """
+    """What was expected of the model as a kappa; labels are as frequent as codes."""
     if accuracy is not None and kappa is not None:
         raise ValueError("give accuracy or kappa, not both")
     if kappa is not None:
