@@ -30,6 +30,7 @@ from llamaherd.core.errors import (
     ChatTemplateError,
     ContextClosedError,
     ContextError,
+    DownloadError,
     ForkError,
     GenerationError,
     Interrupted,
@@ -54,12 +55,18 @@ from llamaherd.core.scores import (
 )
 from llamaherd.core.stats import Load, Progress, RequestStats, Stats
 from llamaherd.core.votes import Vote, vote
+from llamaherd.hub.fetch import download_model
+from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
+from llamaherd.hub.ollama import OllamaModel, list_ollama_models
+from llamaherd.hub.profile import HardwareProfile, hardware_profile
+from llamaherd.hub.tokens import set_hf_token
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
 from llamaherd.memory.plan import Plan
 from llamaherd.model.chat import apply_chat_template
 from llamaherd.model.model import Model, model_metadata
 from llamaherd.model.tokens import detokenize, tokenize
+from llamaherd.optimize.cached import optimized_model
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
@@ -69,6 +76,7 @@ from llamaherd.run.job import Job
 
 __all__ = [
     "AbiMismatchError",
+    "CachedModel",
     "Calibration",
     "ChatTemplateError",
     "ClassifyResults",
@@ -76,6 +84,7 @@ __all__ = [
     "ContextClosedError",
     "ContextError",
     "Continuation",
+    "DownloadError",
     "EmbedJob",
     "EmbedProgress",
     "EmbedStats",
@@ -83,6 +92,7 @@ __all__ = [
     "ForkError",
     "GenerationError",
     "Handle",
+    "HardwareProfile",
     "Interrupted",
     "Job",
     "JournalEntry",
@@ -95,6 +105,7 @@ __all__ = [
     "ModelLoadError",
     "NativeError",
     "NoSpaceError",
+    "OllamaModel",
     "OptimizeJob",
     "OptimizeProgress",
     "OptimizeReport",
@@ -117,14 +128,21 @@ __all__ = [
     "classify_calibrated",
     "classify_parallel",
     "detokenize",
+    "download_model",
     "embed_parallel",
     "generate",
     "generate_parallel",
+    "hardware_profile",
     "journal_read",
+    "list_cached_models",
+    "list_ollama_models",
+    "model_cache_dir",
     "model_metadata",
     "model_optimize",
+    "optimized_model",
     "perplexity",
     "score_parallel",
+    "set_hf_token",
     "start_classify",
     "start_embed",
     "start_optimize",
