@@ -62,5 +62,6 @@ generate <- function(
   result <- run_call(task, object, prompts, options, display, FALSE, error_call)
   bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
   report(result, "stop", display$verbosity, error_call, bound)
+  document_answers("generate", prompts, result, options)
   result
 }

@@ -53,10 +53,12 @@ from llamaherd._r.sources import (
     fetch_wait,
     file_sha256,
     hardware_profile,
+    lib_path,
     ollama_models,
     optimized_drop,
     optimized_keep,
     optimized_look,
+    supports_gpu,
 )
 
 __all__ = [
@@ -87,6 +89,7 @@ __all__ = [
     "job_result",
     "job_wait",
     "journal_read",
+    "lib_path",
     "model_load",
     "model_metadata",
     "ollama_models",
@@ -101,5 +104,6 @@ __all__ = [
     "score_result",
     "score_start",
     "sha256",
+    "supports_gpu",
     "tokenize",
 ]

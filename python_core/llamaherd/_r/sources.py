@@ -15,6 +15,7 @@ from llamaherd._r.boundary import boundary, clean
 from llamaherd.hub import fetch, folders
 from llamaherd.hub.tokens import checked_token
 from llamaherd.hub.transfer import Cancelled, Watch, sha256_of
+from llamaherd.native import abi, shim
 from llamaherd.optimize import cached
 from llamaherd.run.threads import start_thread, wait_for
 
@@ -166,6 +167,18 @@ def ollama_models() -> dict[str, list[Any]]:
         "sha256": [model.sha256 for model in models],
         "modified": [model.modified.timestamp() for model in models],
     }
+
+
+@boundary
+def supports_gpu() -> bool:
+    """Whether this build of llama-cpp-python can use a GPU."""
+    return shim.supports_gpu()
+
+
+@boundary
+def lib_path() -> str:
+    """Path of libllama."""
+    return str(abi.libllama_path(abi.libllama_folder()))
 
 
 @boundary
