@@ -30,6 +30,7 @@ from llamaherd.core.errors import (
     ChatTemplateError,
     ContextClosedError,
     ContextError,
+    DownloadError,
     ForkError,
     GenerationError,
     Interrupted,
@@ -54,12 +55,18 @@ from llamaherd.core.scores import (
 )
 from llamaherd.core.stats import Load, Progress, RequestStats, Stats
 from llamaherd.core.votes import Vote, vote
+from llamaherd.hub.fetch import download_model
+from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
+from llamaherd.hub.ollama import OllamaModel, list_ollama_models
+from llamaherd.hub.profile import HardwareProfile, hardware_profile
+from llamaherd.hub.tokens import set_hf_token
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
 from llamaherd.memory.plan import Plan
 from llamaherd.model.chat import apply_chat_template
 from llamaherd.model.model import Model, model_metadata
 from llamaherd.model.tokens import detokenize, tokenize
+from llamaherd.optimize.cached import optimized_model
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
@@ -67,11 +74,15 @@ from llamaherd.research.annotate import annotate, start_annotate
 from llamaherd.research.codebook import Codebook, Example
 from llamaherd.research.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coded import Coded
+from llamaherd.research.plots import plot
 from llamaherd.research.prompts import PromptPreview, prompt_preview
 from llamaherd.research.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,
 )
+from llamaherd.research.report import report
+from llamaherd.research.reproduce import reproduce
+from llamaherd.research.reproduction import Reproduction
 from llamaherd.research.robustness import Robustness, robustness
 from llamaherd.research.statistics import (
     cohen_kappa,
@@ -87,6 +98,7 @@ from llamaherd.run.job import Job
 
 __all__ = [
     "AbiMismatchError",
+    "CachedModel",
     "Calibration",
     "ChatTemplateError",
     "ClassifyResults",
@@ -96,6 +108,7 @@ __all__ = [
     "ContextClosedError",
     "ContextError",
     "Continuation",
+    "DownloadError",
     "EmbedJob",
     "EmbedProgress",
     "EmbedStats",
@@ -104,6 +117,7 @@ __all__ = [
     "ForkError",
     "GenerationError",
     "Handle",
+    "HardwareProfile",
     "Interrupted",
     "Job",
     "JournalEntry",
@@ -116,6 +130,7 @@ __all__ = [
     "ModelLoadError",
     "NativeError",
     "NoSpaceError",
+    "OllamaModel",
     "OptimizeJob",
     "OptimizeProgress",
     "OptimizeReport",
@@ -125,6 +140,7 @@ __all__ = [
     "PromptError",
     "PromptPreview",
     "QuantizeError",
+    "Reproduction",
     "RequestStats",
     "Result",
     "Results",
@@ -144,21 +160,31 @@ __all__ = [
     "cohen_kappa",
     "compute_confusion_matrices",
     "detokenize",
+    "download_model",
     "embed_parallel",
     "generate",
     "generate_parallel",
     "gwet_ac1",
+    "hardware_profile",
     "intercoder_reliability",
     "journal_read",
     "krippendorff_alpha",
+    "list_cached_models",
+    "list_ollama_models",
+    "model_cache_dir",
     "model_metadata",
     "model_optimize",
+    "optimized_model",
     "percent_agreement",
     "perplexity",
+    "plot",
     "prompt_preview",
     "read_codebook",
+    "report",
+    "reproduce",
     "robustness",
     "score_parallel",
+    "set_hf_token",
     "start_annotate",
     "start_classify",
     "start_embed",

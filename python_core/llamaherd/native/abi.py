@@ -38,6 +38,12 @@ def libllama_folder() -> Path:
     return Path(spec.origin).parent / "lib"
 
 
+def libllama_path(folder: Path) -> Path:
+    """The library's file in its folder; a build may name it otherwise."""
+    names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
+    return folder / names.get(sys.platform, "libllama.so")
+
+
 def preload(folder: Path) -> None:
     """Loads the one libllama that the shim and `llama_cpp` are to share.
 
@@ -49,8 +55,7 @@ def preload(folder: Path) -> None:
     """
     if sys.platform == "win32":
         os.add_dll_directory(str(folder))
-    names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
-    path = folder / names.get(sys.platform, "libllama.so")
+    path = libllama_path(folder)
     # A build may name it otherwise; then the shim's own search path decides.
     if path.exists():
         ctypes.CDLL(str(path))

@@ -251,7 +251,7 @@ def _series(ax: Axes, points: Sequence[Point], i: int, shift: float, name: str) 
     return ax.errorbar(
         values,
         np.array([p.row for p in mine]) + shift,
-        xerr=reach if len(mine) and not np.isnan(low).all() else None,
+        xerr=reach if mine and not np.isnan(low).all() else None,
         fmt=MARKERS[i % len(MARKERS)],
         color=PALETTE[i % len(PALETTE)],
         markersize=5,
@@ -308,7 +308,12 @@ def _curve(picture: Curve, ax: Axes, figure: Figure | None) -> None:
     handles[0].set_label(name)
     if picture.is_steps:
         ax.fill_between(
-            picture.x, picture.low, picture.high, color=PALETTE[5], alpha=0.35, linewidth=0
+            picture.x,
+            picture.low,
+            picture.high,
+            color=PALETTE[5],
+            alpha=0.35,
+            linewidth=0,
         )
         handles += ax.plot(picture.x, picture.y, color=PALETTE[0], linewidth=1.5)
         handles[1].set_label("labels of the model")

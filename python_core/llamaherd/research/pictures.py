@@ -7,6 +7,7 @@ report as well as from an object. Nothing here draws.
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ COEFFICIENTS = {
     "weighted kappa": "weighted kappa",
     "alpha": "Krippendorff's alpha",
     "ac1": "Gwet's AC1",
+}
+METHODS = {
+    "dsl": "corrected (DSL)",
+    "ppi": "corrected (PPI++)",
+    "gold": "codes of people alone",
+    "naive": "labels as if right",
 }
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
@@ -332,6 +339,53 @@ def coverage_picture(told: Told) -> Curve:
         is_steps=True,
         reference=((0.0, all_of_them), (1.0, all_of_them), "accuracy of all texts"),
     )
+
+
+def estimates_picture(told: Told) -> Forest:
+    """Estimates by all methods, side by side, as in `estimates_dict`."""
+    methods = [name for name in METHODS if any(r["method"] == name for r in told["rows"])]
+    keys = list(dict.fromkeys(map(_key, told["rows"])))
+    outcomes = {row["outcome"] for row in told["rows"]}
+    terms = {row["term"] for row in told["rows"]}
+    points = [
+        Point(
+            row=keys.index(_key(row)),
+            series=methods.index(row["method"]),
+            value=_number(row["estimate"]),
+            low=_number(row["low"]),
+            high=_number(row["high"]),
+        )
+        for row in told["rows"]
+    ]
+    what = "coefficient" if told["formula"] else " or ".join(sorted(terms))
+    title = textwrap.shorten(told["formula"] or "Estimates", 60, placeholder=" ...")
+    rows = [_row_name(key, len(outcomes), len(terms)) for key in keys]
+    return Forest(
+        words=Words(
+            title=f"{title}: {told['n_texts']:,} texts, {told['n_gold']:,} coded",
+            x=f"{what}, with {told['level']:.0%} interval",
+            alt=_alt(rows, points),
+        ),
+        rows=rows,
+        series=[METHODS[name] for name in methods],
+        points=points,
+        is_share=terms <= {"share"},
+    )
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["outcome"], row["term"], row["group"]
+
+
+def _row_name(key: tuple[str, str, str], n_outcomes: int, n_terms: int) -> str:
+    """What tells a row from the others."""
+    outcome, term, group = key
+    parts = [
+        outcome if n_outcomes > 1 or (n_terms == 1 and not group) else "",
+        term if n_terms > 1 else "",
+        group,
+    ]
+    return ", ".join(part for part in parts if part) or term
 
 
 def robustness_picture(told: Told) -> Forest:

@@ -10,7 +10,8 @@ from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.research import drawing, pictures
 from llamaherd.research.coded import Coded
-from llamaherd.research.report_data import robustness_dict, summary_of
+from llamaherd.research.estimates import Estimates
+from llamaherd.research.report_data import estimates_dict, robustness_dict, summary_of
 from llamaherd.research.robustness import Robustness
 from llamaherd.research.validation import Validation
 
@@ -68,6 +69,8 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
         raise ValueError(f"kind is for a validation, not for {type(x).__name__}")
     if isinstance(x, Coded):
         return pictures.labels_picture(summary_of(x), len(x))
+    if isinstance(x, Estimates):
+        return pictures.estimates_picture(estimates_dict(x))
     if isinstance(x, Robustness):
         return pictures.robustness_picture(robustness_dict(x))
     if isinstance(x, Results):

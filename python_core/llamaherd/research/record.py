@@ -51,6 +51,8 @@ def record_of(
         "settings": dict(settings),
         "prompts": {
             "shared": preview.shared,
+            # That of a text without a character: what it goes on with ends all others.
+            "empty": preview.prompt,
             "n_shared_tokens": preview.n_shared,
             # A prompt is before + text + after; with chat, the template of that.
             "before": frame.before,

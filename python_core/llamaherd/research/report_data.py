@@ -145,12 +145,32 @@ def robustness_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Robustness
             "alpha": found.alpha,
             "shares": found.shares,
             "runs": [
-                {key: run.get(key) for key in ("codebook", "settings", "model", "context")}
+                {
+                    key: run.get(key)
+                    for key in ("codebook", "settings", "model", "context")
+                }
                 for run in found.runs
             ],
         }
     )
     return told
+
+
+def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
+    """An `Estimates`, JSON-able."""
+    names = (
+        "model",
+        "formula",
+        "level",
+        "target",
+        "n_texts",
+        "n_gold",
+        "design",
+        "notes",
+    )
+    told = {name: getattr(found, name) for name in names}
+    made: dict[str, Any] = plain({"rows": found.to_dicts(), **told})
+    return made
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - anything
@@ -216,7 +236,11 @@ def _probs(coded: Coded, first: Sequence[int]) -> list[list[float | None] | None
 def _has(coded: Coded, label: str | None, name: str) -> bool:
     if label is None:
         return False
-    return name in label.split(JOINED) if coded.codebook.type == "multiple" else label == name
+    return (
+        name in label.split(JOINED)
+        if coded.codebook.type == "multiple"
+        else label == name
+    )
 
 
 def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | None:
