@@ -31,7 +31,7 @@ SHADES = ("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
 WAITED, READ, WROTE = "#C8C8C8", "#E69F00", "#0072B2"
 WIDTH = 6.5  # inches: a page's column of text
 DPI = 300
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
@@ -206,7 +206,7 @@ def _bars(picture: Bars, ax: Axes, figure: Figure | None) -> None:
         handles.append(bar)
         left = left + np.asarray(lengths)
     room = float(left.max(initial=0.0)) or 1.0
-    for y, end, note in zip(at, left, picture.notes, strict=True):
+    for y, (end, note) in enumerate(zip(left.tolist(), picture.notes, strict=True)):
         ax.text(end + room * 0.012, y, note, va="center", fontsize=8)
     widest = max(map(len, picture.notes), default=0)
     ax.set_xlim(0, room * (1.03 + 0.016 * widest))
@@ -336,6 +336,7 @@ def _curve(picture: Curve, ax: Axes, figure: Figure | None) -> None:
 
 def _timeline(picture: Timeline, ax: Axes, figure: Figure | None) -> None:
     from matplotlib.patches import Patch  # noqa: PLC0415 - optional
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
 
     n = len(picture.end_s)
     edges = np.arange(n + 1) - 0.5
@@ -362,5 +363,5 @@ def _timeline(picture: Timeline, ax: Axes, figure: Figure | None) -> None:
         handles.append(Patch(color=color, label=name))
     ax.set_ylim(n - 0.5, -0.5)
     ax.set_xlim(0, float(end.max()) * 1.01 or 1.0)
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(ax, figure, handles)

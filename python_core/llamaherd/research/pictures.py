@@ -215,7 +215,8 @@ def labels_picture(summary: Sequence[Mapping[str, Any]], n_texts: int) -> Bars:
 def measures_picture(told: Told) -> Forest:
     """Accuracy and agreement of a validation, as in its `to_dict`."""
     measured = told["accuracy"]
-    rows, points = [], []
+    rows: list[str] = []
+    points: list[Point] = []
     series = ["model and people"]
     for name, title in MEASURES.items():
         points.append(_point(measured[name], len(rows), 0))
@@ -295,7 +296,7 @@ def calibration_picture(told: Told) -> Curve:
     bins = found["bins"]
     return Curve(
         words=Words(
-            title=f"Calibration (expected error {found['ece']:.3f}, {found['n']:,} texts)",
+            title=f"Calibration (error {found['ece']:.3f}, {found['n']:,} texts)",
             x="mean probability of the label",
             y=f"share that is right, with {told['level']:.0%} interval",
             alt="; ".join(

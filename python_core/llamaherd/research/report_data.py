@@ -78,9 +78,7 @@ def contents_of(
         "title": title,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "run": coded.run,
-        "stats": None
-        if coded.stats is None
-        else {**dataclasses.asdict(coded.stats), "line": str(coded.stats)},
+        "stats": {**dataclasses.asdict(coded.stats), "line": str(coded.stats)},
         "data": data,
         "labels": {
             "names": list(coded.names),
@@ -226,10 +224,10 @@ def _probs(coded: Coded, first: Sequence[int]) -> list[list[float | None] | None
     if coded.probs is None:
         return None
     found = coded.probs[list(first)] if first else coded.probs[:0]
-    missing = np.isnan(found).all(axis=1)
+    missing: list[bool] = np.isnan(found).all(axis=1).tolist()
     return [
         None if gone else plain(row)
-        for row, gone in zip(found.tolist(), missing.tolist(), strict=True)
+        for row, gone in zip(found.tolist(), missing, strict=True)
     ]
 
 

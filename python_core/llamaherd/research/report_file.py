@@ -82,10 +82,10 @@ def _checked(contents: Any, path: Path) -> Contents:  # noqa: ANN401 - JSON
         )
     for name, kind in _PARTS.items():
         if not isinstance(contents.get(name), kind):
-            raise ValueError(f"{path} is damaged: {name!r} is missing or no object")
+            raise ValueError(f"{path} is damaged: {name!r} is missing or no object")  # noqa: TRY004
     for name in _RUN:
         if not isinstance(contents["run"].get(name), dict):
-            raise ValueError(f"{path} is damaged: run.{name} is missing or no object")
+            raise ValueError(f"{path} is damaged: run.{name} is missing or no object")  # noqa: TRY004
     _check_data(contents, path)
     return contents
 
@@ -96,7 +96,7 @@ def _check_data(contents: Contents, path: Path) -> None:
     rows, probs = data.get("rows"), contents.get("probs")
     texts = data.get("texts", data.get("texts_sha256"))
     if not isinstance(rows, list) or not isinstance(texts, list):
-        raise ValueError(f"{path} is damaged: data.rows or data.texts is missing")
+        raise ValueError(f"{path} is damaged: data.rows or data.texts is missing")  # noqa: TRY004
     if not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{path} is damaged: data.texts holds something else than texts")
     n = len(texts)

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 JSON_ID = "llamaherd-report"
 # Within a script element these could end it, or begin what a reader of HTML takes for
 # something else; as escapes JSON says the same.
-_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
+_ESCAPED: dict[str, str | int | None] = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+}
 _ESCAPED["\u2029"] = "\\u2029"
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("llamaherd.research"),

@@ -330,21 +330,21 @@ def _run(contents: Contents) -> list[Block | None]:
 
 
 def _again(run: Mapping[str, Any]) -> list[Block | None]:
-    file = run["model"]["file"] or "the model's file"
+    file = shown(run["model"]["file"] or "the model's file")
     exact = run["context"].get("deterministic")
     promise = (
         "The context was deterministic: with the same versions every label and every "
         "probability must be the same, bit for bit, however many prompts run at once."
         if exact
-        else "The context was not deterministic: labels and probabilities are likely to be "
-        "the same, but need not be."
+        else "The context was not deterministic: labels and probabilities are likely to "
+        "be the same, but need not be."
     )
     return [
         _text(promise),
-        _pre("R", f'llamaherd::reproduce("report.html", "{shown(file)}")'),
+        _pre("R", f'llamaherd::reproduce("report.html", "{file}")'),
         _pre(
             "Python",
-            f'import llamaherd as lh\nprint(lh.reproduce("report.html", "{shown(file)}"))',
+            f'import llamaherd as lh\nprint(lh.reproduce("report.html", "{file}"))',
         ),
     ]
 

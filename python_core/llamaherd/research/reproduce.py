@@ -146,7 +146,7 @@ def _frame(
     data: Any,  # noqa: ANN401 - a data frame of any kind
     text: str | None,
 ) -> tuple[Any, str]:
-    """A data frame with all texts, which are those of then, and the name of its column."""
+    """A data frame with the texts of then, and the name of its column."""
     told = contents["data"]
     if "texts" in told:
         known = told["texts"]
