@@ -224,10 +224,10 @@ def _probs(coded: Coded, first: Sequence[int]) -> list[list[float | None] | None
     if coded.probs is None:
         return None
     found = coded.probs[list(first)] if first else coded.probs[:0]
-    missing: list[bool] = np.isnan(found).all(axis=1).tolist()
+    missing: Any = np.isnan(found).all(axis=1)
     return [
         None if gone else plain(row)
-        for row, gone in zip(found.tolist(), missing, strict=True)
+        for row, gone in zip(found.tolist(), missing.tolist(), strict=True)
     ]
 
 
