@@ -63,6 +63,11 @@ from llamaherd.model.tokens import detokenize, tokenize
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
+from llamaherd.research.estimate import estimate
+from llamaherd.research.estimates import Estimate, Estimates
+from llamaherd.research.gold import gold_sample, read_gold
+from llamaherd.research.gold_drawn import GoldSample
+from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -80,8 +85,12 @@ __all__ = [
     "EmbedProgress",
     "EmbedStats",
     "Embeddings",
+    "Estimate",
+    "Estimates",
     "ForkError",
     "GenerationError",
+    "GoldSample",
+    "GoldSize",
     "Handle",
     "Interrupted",
     "Job",
@@ -118,12 +127,16 @@ __all__ = [
     "classify_parallel",
     "detokenize",
     "embed_parallel",
+    "estimate",
     "generate",
     "generate_parallel",
+    "gold_sample",
+    "gold_size",
     "journal_read",
     "model_metadata",
     "model_optimize",
     "perplexity",
+    "read_gold",
     "score_parallel",
     "start_classify",
     "start_embed",
