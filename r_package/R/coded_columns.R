@@ -27,17 +27,20 @@ column_names <- function(quo, data, arg, error_call) {
   found <- if (all(is_column)) {
     vapply(parts, as.character, "")
   } else {
-    rlang::eval_tidy(quo)
+    rlang::try_fetch(rlang::eval_tidy(quo), error = \(cnd) rlang::as_label(expr))
   }
   if (is.null(found)) {
     return(NULL)
   }
   if (!is.character(found) || !all(found %in% names(data))) {
-    there <- paste(utils::head(names(data), 10), collapse = ", ")
-    must <- sprintf("names of columns (there are %s)", there)
-    abort_argument(arg, must, found, error_call)
+    abort_argument(arg, columns_of_data(data), found, error_call)
   }
   unname(found)
+}
+
+columns_of_data <- function(data) {
+  there <- paste(utils::head(names(data), 10), collapse = ", ")
+  sprintf("names of columns (there are %s)", there)
 }
 
 one_column <- function(quo, data, arg, error_call) {

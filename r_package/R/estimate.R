@@ -96,7 +96,7 @@ estimate <- function(
     there(design$label) %||%
     "label"
   if (!label %in% names(coded)) {
-    abort_argument("label", "the column of labels", label, error_call)
+    abort_argument("label", columns_of_data(coded), label, error_call)
   }
   text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
     there(known$text) %||%
