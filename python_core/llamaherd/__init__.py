@@ -92,6 +92,11 @@ from llamaherd.research.statistics import (
 )
 from llamaherd.research.validate import validate
 from llamaherd.research.validation import Validation
+from llamaherd.research.estimate import estimate
+from llamaherd.research.estimates import Estimate, Estimates
+from llamaherd.research.gold import gold_sample, read_gold
+from llamaherd.research.gold_drawn import GoldSample
+from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -114,8 +119,12 @@ __all__ = [
     "EmbedStats",
     "Embeddings",
     "Example",
+    "Estimate",
+    "Estimates",
     "ForkError",
     "GenerationError",
+    "GoldSample",
+    "GoldSize",
     "Handle",
     "HardwareProfile",
     "Interrupted",
@@ -162,11 +171,14 @@ __all__ = [
     "detokenize",
     "download_model",
     "embed_parallel",
+    "estimate",
     "generate",
     "generate_parallel",
     "gwet_ac1",
     "hardware_profile",
     "intercoder_reliability",
+    "gold_sample",
+    "gold_size",
     "journal_read",
     "krippendorff_alpha",
     "list_cached_models",
@@ -183,6 +195,7 @@ __all__ = [
     "report",
     "reproduce",
     "robustness",
+    "read_gold",
     "score_parallel",
     "set_hf_token",
     "start_annotate",

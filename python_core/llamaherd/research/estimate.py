@@ -10,13 +10,14 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import formulas, frames
 from llamaherd.research.estimates import METHODS, Estimates, Method
-from llamaherd.research.fitting import Settings, fit_means, fit_regression
+from llamaherd.research.fitting import Found, Settings, fit_means, fit_regression
 from llamaherd.research.gold_data import Population
 from llamaherd.research.gold_drawn import GoldSample, label_text
 from llamaherd.research.gold_use import check_same_texts, used_gold
 from llamaherd.research.statistics.dsl import TARGETS, Target
 
 if TYPE_CHECKING:
+    from llamaherd.research.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 Model = Literal["mean", "ols", "logit"]
@@ -85,20 +86,16 @@ def estimate(  # noqa: PLR0917 - as in R
     Source:
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++).
     """
-    _check(formula, by=by, model=model, methods=methods, level=level, target=target)
-    texts = _population(coded, gold, label, text)
-    gold_codes = (
-        frames.column(texts.frame, gold, "gold") if isinstance(gold, str) else gold
-    )
+    _check(formula, by=by, model=model)
+    texts = population(coded, gold, label, text)
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
     if formula is not None and outcome is not None:
         formula, texts = _with_outcome(formula, outcome, texts)
     kept = _kept(texts, formula, by, cluster)
-    gold_kept = used_gold(gold_codes, prob, len(texts), kept).among(kept, len(texts))
-    if len(gold_kept.rows) < 2:
-        raise ValueError("gold has fewer than two codes of the texts that are used")
-    settings = Settings(
-        gold=gold_kept,
-        methods=tuple(methods),
+    settings = settings_of(
+        used_gold(gold, prob, len(texts), kept).among(kept, len(texts)),
+        methods=methods,
         level=level,
         target=target,
         clusters=None if cluster is None else _numbered(texts, cluster, kept)[0],
@@ -108,55 +105,100 @@ def estimate(  # noqa: PLR0917 - as in R
         found = _means(texts, kept, outcome, by, settings)
     else:
         made = formulas.matrices(
-            texts.frame, formula, texts.label_column or "", kept, gold_kept
+            texts.frame, formula, texts.label_column or "", kept, settings.gold
         )
         found = fit_regression("logit" if model == "logit" else "ols", made, settings)
-    return Estimates(
-        rows=tuple(found.rows),
+    return result(
+        found,
+        settings,
         model=model,
         formula=formula,
-        level=level,
-        target=target,
-        n_texts=len(kept),
-        n_gold=len(gold_kept.rows),
-        design=gold_kept.design,
-        notes=(*gold_kept.notes, *_left_out(texts, kept), *found.notes),
-        covariances=found.covariances,
+        n_kept=len(kept),
+        n_texts=len(texts),
     )
 
 
-def _check(
-    formula: object,
+def settings_of(
+    gold: GoldUsed,
     *,
-    by: object,
-    model: object,
-    methods: object,
-    level: object,
-    target: object,
-) -> None:
-    if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
+    methods: Sequence[Method],
+    level: float,
+    target: Target,
+    clusters: Ints | None,
+) -> Settings:
+    """Settings of a call, checked.
+
+    Raises:
+        ValueError: One is none, or there are too few codes.
+        TypeError: Methods are no list.
+    """
+    if isinstance(methods, str) or not methods:
         raise TypeError(f"methods must be a list of {', '.join(METHODS)}")
     for method in methods:
         checks.choice("methods", method, METHODS)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     checks.choice("target", target, TARGETS)
+    if len(gold.rows) < 2:
+        raise ValueError("gold has fewer than two codes of the texts that are used")
+    return Settings(
+        gold=gold,
+        methods=tuple(dict.fromkeys(methods)),
+        level=level,
+        target=target,
+        clusters=clusters,
+    )
+
+
+def result(
+    found: Found,
+    settings: Settings,
+    *,
+    model: Model,
+    formula: str | None,
+    n_kept: int,
+    n_texts: int,
+) -> Estimates:
+    """What was found, with how it was found."""
+    gold = settings.gold
+    notes = list(gold.notes)
+    if n_kept < n_texts:
+        why = "they have no label, or a value that is used is missing"
+        notes.append(f"{n_texts - n_kept} of {n_texts} texts are left out: {why}")
+    return Estimates(
+        rows=tuple(found.rows),
+        model=model,
+        formula=formula,
+        level=settings.level,
+        target=settings.target,
+        n_texts=n_kept,
+        n_gold=len(gold.rows),
+        design=gold.design,
+        notes=(*notes, *found.notes),
+        covariances=found.covariances,
+    )
+
+
+def _check(formula: object, *, by: object, model: object) -> None:
     if model is not None:
         checks.choice("model", model, MODELS)
         if (model == "mean") != (formula is None):
-            raise ValueError(
-                f"model={model!r} goes {'without' if model == 'mean' else 'with'} formula"
-            )
+            needs = "without" if model == "mean" else "with"
+            raise ValueError(f"model={model!r} goes {needs} a formula")
     if formula is not None and by is not None:
         raise ValueError("by goes without a formula: make it a covariate")
 
 
-def _population(
+def population(
     coded: Any,  # noqa: ANN401 - see estimate
     gold: object,
     label: str | None,
     text: str | None,
 ) -> Population:
-    """The texts, which must be those that the sample was drawn from."""
+    """The texts, which must be those that the sample was drawn from.
+
+    Raises:
+        ValueError: They are others, or there is no such column.
+    """
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
     design = gold.design if isinstance(gold, GoldSample) else {}
@@ -194,21 +236,13 @@ def _kept(
     return kept
 
 
-def _left_out(texts: Population, kept: Ints) -> list[str]:
-    n_out = len(texts) - len(kept)
-    if n_out == 0:
-        return []
-    why = "they have no label, or a value that is used is missing"
-    return [f"{n_out} of {len(texts)} texts are left out: {why}"]
-
-
 def _means(
     texts: Population,
     kept: Ints,
     outcome: Outcome | None,
     by: str | Sequence[str] | None,
     settings: Settings,
-) -> Any:  # noqa: ANN401 - Found
+) -> Found:
     labels = [texts.labels[i] or "" for i in kept]
     codes = settings.gold.codes
     groups, names = np.zeros(len(kept), dtype=np.int64), [""]
@@ -266,7 +300,9 @@ def _with_outcome(
     if not isinstance(outcome, str):
         raise TypeError("outcome must be one label where there is a formula")
     _wanted(outcome, texts, {each for each in texts.labels if each is not None})
-    return f"`{texts.label_column}` == {outcome!r} ~ {right}", texts
+    name = texts.label_column or ""
+    name = name if name.isidentifier() else f"`{name}`"
+    return f"{name} == {outcome!r} ~ {right}", texts
 
 
 def _numbered(
