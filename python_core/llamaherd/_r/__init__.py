@@ -44,8 +44,17 @@ from llamaherd._r.scores import (
     score_result,
     score_start,
 )
+from llamaherd._r.validation import (
+    agreement,
+    confusion_tables,
+    coverage_curve,
+    for_people,
+    reliability,
+    validate,
+)
 
 __all__ = [
+    "agreement",
     "apply_chat_template",
     "backend_free",
     "backend_init",
@@ -54,11 +63,14 @@ __all__ = [
     "classify_result",
     "classify_start",
     "close",
+    "confusion_tables",
     "context_create",
     "context_plan",
+    "coverage_curve",
     "detokenize",
     "embed_result",
     "embed_start",
+    "for_people",
     "generate_start",
     "is_closed",
     "job_cancel",
@@ -71,9 +83,11 @@ __all__ = [
     "optimize_start",
     "perplexity_result",
     "perplexity_start",
+    "reliability",
     "schema_prompt",
     "score_result",
     "score_start",
     "sha256",
     "tokenize",
+    "validate",
 ]
