@@ -186,7 +186,7 @@ def in_one_form(answers: Answers, codes: Codes) -> tuple[Answers, Codes]:
     return answers, replace(codes, codes=made)
 
 
-def _as_text(label: Hashable) -> Code:
+def _as_text(label: Any) -> Code:  # noqa: ANN401 - a number, or True
     if isinstance(label, (bool, np.bool_)) or not isinstance(label, Real):
         return str(label)
     return f"{float(label):g}"
