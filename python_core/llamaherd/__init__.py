@@ -63,6 +63,10 @@ from llamaherd.model.tokens import detokenize, tokenize
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
+from llamaherd.research.estimate import estimate
+from llamaherd.research.estimates import Estimate, Estimates
+from llamaherd.research.gold import gold_sample, read_gold
+from llamaherd.research.gold_drawn import GoldSample
 from llamaherd.research.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,
@@ -73,6 +77,7 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
+from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.research.validate import validate
 from llamaherd.research.validation import Validation
 from llamaherd.run.context import Context
@@ -92,8 +97,12 @@ __all__ = [
     "EmbedProgress",
     "EmbedStats",
     "Embeddings",
+    "Estimate",
+    "Estimates",
     "ForkError",
     "GenerationError",
+    "GoldSample",
+    "GoldSize",
     "Handle",
     "Interrupted",
     "Job",
@@ -133,8 +142,11 @@ __all__ = [
     "compute_confusion_matrices",
     "detokenize",
     "embed_parallel",
+    "estimate",
     "generate",
     "generate_parallel",
+    "gold_sample",
+    "gold_size",
     "gwet_ac1",
     "intercoder_reliability",
     "journal_read",
@@ -143,6 +155,7 @@ __all__ = [
     "model_optimize",
     "percent_agreement",
     "perplexity",
+    "read_gold",
     "score_parallel",
     "start_classify",
     "start_embed",

@@ -17,6 +17,15 @@ from llamaherd._r.embeddings import (
     embed_result,
     embed_start,
 )
+from llamaherd._r.estimation import (
+    estimate_means,
+    estimate_regression,
+    gold_codes,
+    gold_draw,
+    gold_read,
+    gold_size,
+    gold_write,
+)
 from llamaherd._r.models import (
     apply_chat_template,
     backend_free,
@@ -70,8 +79,15 @@ __all__ = [
     "detokenize",
     "embed_result",
     "embed_start",
+    "estimate_means",
+    "estimate_regression",
     "for_people",
     "generate_start",
+    "gold_codes",
+    "gold_draw",
+    "gold_read",
+    "gold_size",
+    "gold_write",
     "is_closed",
     "job_cancel",
     "job_result",
