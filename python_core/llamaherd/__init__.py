@@ -76,6 +76,10 @@ from llamaherd.research.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coded import Coded
 from llamaherd.research.plots import plot
 from llamaherd.research.prompts import PromptPreview, prompt_preview
+from llamaherd.research.estimate import estimate
+from llamaherd.research.estimates import Estimate, Estimates
+from llamaherd.research.gold import gold_sample, read_gold
+from llamaherd.research.gold_drawn import GoldSample
 from llamaherd.research.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,
@@ -90,6 +94,7 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
+from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.research.validate import validate
 from llamaherd.research.validation import Validation
 from llamaherd.research.estimate import estimate

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.compared_codes import answers_of, codes_of
+from llamaherd.research.compared import answers_of, codes_of, in_one_form
 from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,
@@ -34,7 +34,7 @@ from llamaherd.research.validation_warnings import warnings_of
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.research.compared_codes import Answers, Codes
+    from llamaherd.research.compared import Answers, Codes
     from llamaherd.research.statistics import (
         Agreement,
         CalibrationError,
@@ -100,6 +100,7 @@ def validate(
     checks.choice("scale", scale, SCALES)
     answers = answers_of(coded, label, prob, labels)
     codes = codes_of(gold, truth, coded, len(answers.labels))
+    answers, codes = in_one_form(answers, codes)
     names = _names(answers, codes, scale)
     right, n_ties = _majority(codes.codes)
     given = [answers.labels[row] for row in codes.rows]

@@ -18,22 +18,28 @@ _NAMES = {
 }
 
 
-def page_of(found: Validation) -> str:
-    """All that a reader wants to know first, as lines of at most 88 characters."""
+def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
+    """All that a reader wants to know first, as lines of at most 88 characters.
+
+    Args:
+        found: The validation.
+        name: Of its class.
+        first: Number of the first text.
+    """
     people = len(found.coders)
     who = "1 person" if people == 1 else f"{people} people"
     counted = ", weighted by inclusion probability" if found.is_weighted else ""
     coded = f"{found.n_gold:,} of {found.n_texts:,}"
     parts = [
         [
-            f"<Validation> {coded} texts coded by {who}{counted}",
+            f"<{name}> {coded} texts coded by {who}{counted}",
             f"[{found.level:.0%} confidence intervals]",
         ],
         _summary(found),
         _labels(found),
         _agreement(found),
         _confusion(found),
-        _wrong(found),
+        _wrong(found, first),
         [f"! {warning}" for warning in found.warnings],
     ]
     return "\n\n".join("\n".join(_cut(part)) for part in parts if part)
@@ -126,14 +132,14 @@ def _confusion(found: Validation) -> list[str]:
     return table(rows)
 
 
-def _wrong(found: Validation) -> list[str]:
+def _wrong(found: Validation, first: int) -> list[str]:
     shown = found.wrong[:_MOST_WRONG]
     if not shown or math.isnan(shown[0].prob):
         return []
     lines = [f"wrong and most sure ({len(shown)} of {len(found.wrong)})"]
     rows = [
         [
-            str(each.row),
+            str(each.row + first),
             number(each.prob),
             f"{each.label}, people: {each.truth}",
             "" if each.text is None else " ".join(str(each.text).split()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from llamaherd.research.compared_codes import Answers, Codes
+    from llamaherd.research.compared import Answers, Codes
     from llamaherd.research.validation import Validation
 
 _FEW_OF_LABEL = 10

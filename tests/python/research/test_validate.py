@@ -286,6 +286,16 @@ def test_the_page_is_for_a_terminal() -> None:
     assert "model \\ people" not in repr(wide)
 
 
+def test_numbers_are_what_people_wrote_as_text() -> None:
+    labels = [1, 2, 3, 2.0, None]
+    base = lh.validate(labels, [1, 2, 2, 2, 1], scale="ordinal")
+    found = lh.validate(labels, ["1", "2", "2", "2.0", "1"], scale="ordinal")
+    assert repr(found) == repr(base)
+    text = lh.validate(labels, ["1", "2", "2", "none", "1"])
+    assert text.accuracy.accuracy.value == 0.5
+    assert text.labels == ("1", "2", "3", "none")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -295,6 +305,7 @@ def test_the_page_is_for_a_terminal() -> None:
         ({"coded": ["a", "b"], "gold": ["a"]}, "for each of 2 texts, not 1"),
         ({"coded": ["a"], "gold": Gold([1], [["a"]], None)}, "has the row 1"),
         ({"coded": ["a"], "gold": Gold([0], [["a", "b"]], None)}, "as many codes"),
+        ({"coded": ["a"], "gold": Gold([0], [], None)}, "the sample has none yet"),
         ({"coded": ["a"], "gold": Gold([0], [["a"]], [0.0])}, "above 0, up to 1"),
         ({"coded": ["a"], "gold": ["a"], "prob": [0.1, 0.2]}, "for each of 1 texts"),
         ({"coded": ["a"], "gold": ["a"], "prob": [[0.1]]}, r"labels \[\], not 1"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,6 +167,43 @@ def codes_of(gold: Any, truth: Any, coded: Any, n: int) -> Codes:  # noqa: ANN40
     return _of_columns(by_coder, n)
 
 
+def in_one_form(answers: Answers, codes: Codes) -> tuple[Answers, Codes]:
+    """Labels that are numbers beside codes that are texts: as numbers, else as texts.
+
+    Codes that people wrote into a file are texts.
+    """
+    labels = [label for label in answers.labels if label is not None]
+    given = [code for column in codes.codes for code in column if code is not None]
+    are_numbers = all(isinstance(label, Real) for label in labels)
+    if not labels or not are_numbers or not all(isinstance(c, str) for c in given):
+        return answers, codes
+    try:
+        made = [[_number_or_none(code) for code in column] for column in codes.codes]
+    except ValueError:
+        texts = [None if label is None else _as_text(label) for label in answers.labels]
+        names = tuple(_as_text(name) for name in answers.names)
+        return replace(answers, labels=texts, names=names), codes
+    return answers, replace(codes, codes=made)
+
+
+def _as_text(label: Any) -> Code:  # noqa: ANN401 - a number, or True
+    if isinstance(label, (bool, np.bool_)) or not isinstance(label, Real):
+        return str(label)
+    return f"{float(label):g}"
+
+
+def _number_or_none(code: Code) -> Code:
+    """A code as a number, an int where it is whole.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if code is None:
+        return None
+    number = float(code)  # type: ignore[arg-type]
+    return int(number) if number.is_integer() else number
+
+
 def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
     for coder, column in by_coder.items():
         if len(column) != n:
@@ -196,6 +234,8 @@ def _of_sample(gold: Any, n: int) -> Codes:  # noqa: ANN401 - GoldSample, or wha
     columns = [
         [None if is_missing(code) else code for code in column] for column in gold.codes
     ]
+    if not columns:
+        raise ValueError("gold must have codes of people; the sample has none yet")
     if any(len(column) != len(given) for column in columns):
         raise ValueError("gold must have as many codes for each coder as it has rows")
     kept = [
