@@ -13,6 +13,17 @@ from llamaherd._r.calls import (
     job_wait,
     journal_read,
 )
+from llamaherd._r.coding import (
+    annotate_result,
+    annotate_roles,
+    annotate_start,
+    codebook_make,
+    codebook_preview,
+    codebook_read,
+    codebook_write,
+    robustness_compare,
+    robustness_plan,
+)
 from llamaherd._r.embeddings import (
     embed_result,
     embed_start,
@@ -46,6 +57,9 @@ from llamaherd._r.scores import (
 )
 
 __all__ = [
+    "annotate_result",
+    "annotate_roles",
+    "annotate_start",
     "apply_chat_template",
     "backend_free",
     "backend_init",
@@ -54,6 +68,10 @@ __all__ = [
     "classify_result",
     "classify_start",
     "close",
+    "codebook_make",
+    "codebook_preview",
+    "codebook_read",
+    "codebook_write",
     "context_create",
     "context_plan",
     "detokenize",
@@ -71,6 +89,8 @@ __all__ = [
     "optimize_start",
     "perplexity_result",
     "perplexity_start",
+    "robustness_compare",
+    "robustness_plan",
     "schema_prompt",
     "score_result",
     "score_start",
