@@ -45,9 +45,9 @@
 #'
 #'   The attribute `llamaherd` is a list of how they came about: `label` and `text`, names of
 #'   columns; `names`, the labels; `probs`, names of the columns of their probabilities;
-#'   `columns`; `codebook`; `labels`, as text; `run`, with the model's file and its SHA-256, the
-#'   prompts, the settings, versions and the machine, and `run_json`, the same as JSON; `stats`.
-#'   Verbs of dplyr that keep the column of labels keep it.
+#'   `columns`, names of the new columns by what they are; `codebook`; `run`, with the model's
+#'   file and its SHA-256, the prompts, the settings, versions and the machine, and `run_json`,
+#'   the same as JSON; `stats`. Verbs of dplyr keep it that keep the columns of texts and labels.
 #' @seealso [codebook()], [prompt_preview()], [robustness()], [last_results()] after Ctrl-C
 #' @export
 #' @examples
@@ -297,6 +297,11 @@ run_coding <- function(context, texts, codebook, options, progress, error_call) 
 
 coded_frame <- function(data, text, codebook, names, found) {
   labels <- as_text(found[["labels"]])
+  # Counts by label, say, are no coded texts.
+  needs <- c(names[names(names) == "label"], intersect(text, names(data)))
+  if (length(needs) < 2) {
+    needs <- unique(c(needs, names))[1:2]
+  }
   new <- new_columns(found, codebook, labels)[names(names)]
   known <- inherits(data, "llamaherd_coded")
   data <- if (known) without_coding(data) else data
@@ -307,13 +312,13 @@ coded_frame <- function(data, text, codebook, names, found) {
   as_coded(
     data,
     list(
-      label = unname(names["label"]),
+      label = if ("label" %in% names(names)) names[["label"]],
       text = text,
       names = as_text(found[["names"]]),
       probs = stats::setNames(names[each], substring(names(names)[each], 3L)),
       columns = names,
       codebook = codebook,
-      labels = labels,
+      needs = unname(needs),
       run = jsonlite::parse_json(found[["run"]]),
       run_json = found[["run"]],
       stats = structure(found[["stats"]], class = "llamaherd_stats")
@@ -330,7 +335,7 @@ new_columns <- function(found, codebook, labels) {
     fields[[roles[[length(roles)]]]] <- as_text(found[["errors"]])
     return(fields)
   }
-  made <- lapply(values, numbers_of)
+  made <- lapply(values[setdiff(names(values), c("label", "error"))], numbers_of)
   made$error <- as_text(found[["errors"]])
   made$label <- if (codebook$type == "multiple") {
     labels
@@ -343,8 +348,7 @@ new_columns <- function(found, codebook, labels) {
 interrupt_coding <- function(result, found, verbosity) {
   the$last_results <- result
   is_interrupted(Sys.sleep(0))
-  coding <- attr(result, "llamaherd")
-  n_done <- sum(!is.na(coding$labels))
+  n_done <- sum(!is.na(as_text(found[["labels"]])))
   message <- sprintf("Interrupted: %d of %d texts coded.", n_done, nrow(result))
   interrupt(message, result, verbosity)
 }

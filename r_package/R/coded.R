@@ -1,13 +1,9 @@
 # The class llamaherd_coded: any data frame with columns that annotate_texts() has added, and
-# the attribute `llamaherd`, which says how they came about. It stays as long as the column of
-# labels does; without that what is left is the data frame alone.
+# the attribute `llamaherd`, which says how they came about. It stays as long as the columns of
+# texts and labels do; without them what is left is the data frame alone.
 
 as_coded <- function(data, coding) {
-  needed <- coding$label
-  if (length(needed) == 0 || is.na(needed)) {
-    needed <- unname(coding$columns)
-  }
-  if (!all(needed %in% names(data))) {
+  if (!all(coding$needs %in% names(data))) {
     return(data)
   }
   coding$probs <- coding$probs[coding$probs %in% names(data)]

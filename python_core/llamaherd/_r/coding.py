@@ -8,13 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none, numbers_of
 from llamaherd.research.codebook import page
 from llamaherd.research.columns import roles_of
-from llamaherd.research.frames import Categories
 from llamaherd.research.robustness import compared, drawn_rows
 from llamaherd.research.settings import checked_settings
 from llamaherd.research.variants import Variant, variants_of
@@ -213,13 +210,9 @@ def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
         return results
 
 
-def _plain(values: Any) -> list[Any]:  # noqa: ANN401 - a column
+def _plain(values: Sequence[Any]) -> list[Any]:
     """Numbers as floats, texts that R takes; what is neither stays away: R reads JSON."""
-    if isinstance(values, Categories):
-        values = values.values
-    if isinstance(values, np.ndarray):
-        found: list[Any] = values.tolist()
-        return found
     if all(value is None or isinstance(value, str) for value in values):
         return [clean_or_none(value) for value in values]
-    return []
+    is_number = all(isinstance(value, float) for value in values)
+    return list(values) if is_number else []
