@@ -122,9 +122,14 @@ texts_of <- function(data, quosure, error_call) {
     }
   )
   name <- rlang::as_label(quosure)
-  if (rlang::is_string(values) && values %in% names(data)) {
-    name <- values
-    values <- plain[[values]]
+  if (rlang::is_string(rlang::quo_get_expr(quosure)) || rlang::is_string(values)) {
+    if (values %in% names(data)) {
+      name <- values
+      values <- plain[[values]]
+    } else if (rlang::is_string(rlang::quo_get_expr(quosure))) {
+      hint <- "Columns are named without quotes, or as a string."
+      abort_argument("text", "a column of `data`", values, error_call, hint)
+    }
   }
   if (is.factor(values)) {
     values <- as.character(values)
@@ -378,7 +383,8 @@ report_coding <- function(result, found, on_error, verbosity, error_call) {
     bullets <- escape_cli(sprintf("row %d: %s", shown, errors[shown]))
     warn(
       c(
-        "{length(failed)} of {nrow(result)} text{?s} {?was/were} not coded, and {?is/are} NA.",
+        "{length(failed)} of {nrow(result)} text{?s} {cli::qty(length(failed))}{?was/were} not
+         coded, and {?is/are} NA.",
         stats::setNames(bullets, rep("x", length(bullets))),
         i = "The column {.field error}, or what you called it, has all reasons."
       ),
