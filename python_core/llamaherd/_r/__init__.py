@@ -13,6 +13,17 @@ from llamaherd._r.calls import (
     job_wait,
     journal_read,
 )
+from llamaherd._r.coding import (
+    annotate_result,
+    annotate_roles,
+    annotate_start,
+    codebook_make,
+    codebook_preview,
+    codebook_read,
+    codebook_write,
+    robustness_compare,
+    robustness_plan,
+)
 from llamaherd._r.embeddings import (
     embed_result,
     embed_start,
@@ -79,6 +90,9 @@ from llamaherd._r.validation import (
 
 __all__ = [
     "agreement",
+    "annotate_result",
+    "annotate_roles",
+    "annotate_start",
     "apply_chat_template",
     "backend_free",
     "backend_init",
@@ -90,6 +104,10 @@ __all__ = [
     "classify_start",
     "close",
     "confusion_tables",
+    "codebook_make",
+    "codebook_preview",
+    "codebook_read",
+    "codebook_write",
     "context_create",
     "context_plan",
     "coverage_curve",
@@ -129,6 +147,8 @@ __all__ = [
     "perplexity_result",
     "perplexity_start",
     "reliability",
+    "robustness_compare",
+    "robustness_plan",
     "schema_prompt",
     "score_result",
     "score_start",
