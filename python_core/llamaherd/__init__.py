@@ -74,12 +74,12 @@ from llamaherd.research.annotate import annotate, start_annotate
 from llamaherd.research.codebook import Codebook, Example
 from llamaherd.research.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coded import Coded
-from llamaherd.research.plots import plot
-from llamaherd.research.prompts import PromptPreview, prompt_preview
 from llamaherd.research.estimate import estimate
 from llamaherd.research.estimates import Estimate, Estimates
 from llamaherd.research.gold import gold_sample, read_gold
 from llamaherd.research.gold_drawn import GoldSample
+from llamaherd.research.plots import plot
+from llamaherd.research.prompts import PromptPreview, prompt_preview
 from llamaherd.research.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,
@@ -97,11 +97,6 @@ from llamaherd.research.statistics import (
 from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.research.validate import validate
 from llamaherd.research.validation import Validation
-from llamaherd.research.estimate import estimate
-from llamaherd.research.estimates import Estimate, Estimates
-from llamaherd.research.gold import gold_sample, read_gold
-from llamaherd.research.gold_drawn import GoldSample
-from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -123,9 +118,9 @@ __all__ = [
     "EmbedProgress",
     "EmbedStats",
     "Embeddings",
-    "Example",
     "Estimate",
     "Estimates",
+    "Example",
     "ForkError",
     "GenerationError",
     "GoldSample",
@@ -179,11 +174,11 @@ __all__ = [
     "estimate",
     "generate",
     "generate_parallel",
+    "gold_sample",
+    "gold_size",
     "gwet_ac1",
     "hardware_profile",
     "intercoder_reliability",
-    "gold_sample",
-    "gold_size",
     "journal_read",
     "krippendorff_alpha",
     "list_cached_models",
@@ -197,10 +192,10 @@ __all__ = [
     "plot",
     "prompt_preview",
     "read_codebook",
+    "read_gold",
     "report",
     "reproduce",
     "robustness",
-    "read_gold",
     "score_parallel",
     "set_hf_token",
     "start_annotate",

@@ -324,6 +324,7 @@ coded_frame <- function(data, text, codebook, names, found) {
       columns = names,
       codebook = codebook,
       needs = unname(needs),
+      answers = if (codebook$type == "fields") labels,
       run = jsonlite::parse_json(found[["run"]]),
       run_json = found[["run"]],
       stats = structure(found[["stats"]], class = "llamaherd_stats")

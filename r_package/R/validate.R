@@ -304,7 +304,8 @@ new_validation <- function(found, coded, options) {
       prob = if (!is.null(found$confidence)) numbers_of(found$confidence),
       wrong = new_frame(wrong, length(row)),
       warnings = as_text(found$warnings),
-      page = as_text(found$page)
+      page = as_text(found$page),
+      json = found$json
     ),
     class = "llamaherd_validation"
   )

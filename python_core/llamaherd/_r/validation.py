@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -135,8 +136,16 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
             "prob": [each.prob for each in found.wrong],
         },
         "warnings": [clean(warning) for warning in found.warnings],
+        "json": _json(found),
         "page": clean(page_of(found, "llamaherd_validation", 1)).splitlines(),
     }
+
+
+def _json(found: lh.Validation) -> str:
+    """What a report tells of it: everything that is not of single texts."""
+    told = {name: v for name, v in found.to_dict().items() if name != "confidence"}
+    told["wrong"] = [{**each, "text": None} for each in told["wrong"]]
+    return clean(json.dumps(told, ensure_ascii=False, default=str))
 
 
 @boundary

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,10 @@ from llamaherd.research.texts import checked_texts, hash_of_texts
 from llamaherd.run.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from llamaherd.api.progress import ProgressOption
+    from llamaherd.research.coded import Coded
     from llamaherd.research.report_data import Contents
 
 _TEXT = ".text"  # the column that texts of a report are put in: no field is called so
@@ -108,23 +110,78 @@ def reproduce(
         ModelLoadError: The model cannot be loaded.
         Interrupted: Ctrl-C; its `results` is the `Coded` of what was finished.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path must be a str or a path, not {checks.shown(path)}")
-    file = Path(os.fsdecode(path)).expanduser()
-    contents = read_report(file)
-    codebook = _codebook(contents)
-    frame, name = _frame(contents, data, text)
-    _check_calibration(contents)
-    with _context(contents, model, file.parent, n_seq_max, n_threads) as context:
+    with Replay.of(
+        path, model, data=data, text=text, n_seq_max=n_seq_max, n_threads=n_threads
+    ) as replay:
         coded = annotate(
-            frame,
-            name,
-            codebook,
-            context,
-            progress=progress,
-            **_settings(contents),
+            *replay.arguments, replay.context, progress=progress, **replay.settings
         )
-        return _compared(contents, coded)
+        return replay.compared(coded)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Replay:
+    """A report that is about to run again; a context manager, which closes what it made.
+
+    Attributes:
+        contents: Of the report.
+        arguments: The first three of `annotate`: data frame, column, codebook.
+        settings: Its further ones.
+        context: Where to run.
+        own: What is closed at the end.
+    """
+
+    contents: Contents
+    arguments: tuple[Any, str, Codebook]
+    settings: dict[str, Any]
+    context: Context
+    own: ExitStack
+
+    @classmethod
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        model: str | os.PathLike[str] | Model | Context | None,
+        *,
+        data: Any = None,  # noqa: ANN401 - a data frame of any kind
+        text: str | None = None,
+        n_seq_max: int | None = None,
+        n_threads: int | None = None,
+    ) -> Replay:
+        """Reads and checks the report, and loads its model; arguments of `reproduce`."""
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"path must be a str or a path, not {checks.shown(path)}")
+        file = Path(os.fsdecode(path)).expanduser()
+        contents = read_report(file)
+        codebook = _codebook(contents)
+        settings = _settings(contents)
+        frame, name = _frame(contents, data, text)
+        _check_calibration(contents)
+        with ExitStack() as own:
+            context = _context(
+                contents, model, file.parent, n_seq_max, n_threads, own=own
+            )
+            return cls(
+                contents=contents,
+                arguments=(frame, name, codebook),
+                settings=settings,
+                context=context,
+                own=own.pop_all(),
+            )
+
+    def compared(self, coded: Coded) -> Reproduction:
+        """Compares labels of now with those of the report."""
+        return _compared(self.contents, coded)
+
+    def close(self) -> None:
+        """Closes the model and the context that were made for it."""
+        self.own.close()
+
+    def __enter__(self) -> Replay:  # noqa: PYI034 - typing.Self is of Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _codebook(contents: Contents) -> Codebook:
@@ -194,33 +251,28 @@ def _check_calibration(contents: Contents) -> None:
         )
 
 
-@contextmanager
 def _context(
     contents: Contents,
     model: str | os.PathLike[str] | Model | Context | None,
     folder: Path,
     n_seq_max: int | None,
     n_threads: int | None,
-) -> Iterator[Context]:
-    """A context with the options of then on the model of then."""
+    *,
+    own: ExitStack,
+) -> Context:
+    """A context with the options of then on the model of then; `own` closes it."""
     told = contents["run"]["model"]
     if isinstance(model, Context):
         if n_seq_max is not None or n_threads is not None:
             raise ValueError("n_seq_max and n_threads are the context's that was given")
         _check_model(model.model, told)
-        yield model
-        return
+        return model
     options = _options(contents, n_seq_max, n_threads)
-    if isinstance(model, Model):
-        _check_model(model, told)
-        with Context(model, **options) as context:
-            yield context
-        return
-    file, loras = find_model(told, model, folder)
-    with Model(file, lora=loras or None) as loaded:
-        _check_model(loaded, told)
-        with Context(loaded, **options) as context:
-            yield context
+    if not isinstance(model, Model):
+        file, loras = find_model(told, model, folder)
+        model = own.enter_context(Model(file, lora=loras or None))
+    _check_model(model, told)
+    return own.enter_context(Context(model, **options))
 
 
 def _options(
@@ -262,7 +314,7 @@ def _check_model(model: Model, told: Mapping[str, Any]) -> None:
         raise ValueError("the model's LoRA adapters are others than in the report")
 
 
-def _compared(contents: Contents, coded: Any) -> Reproduction:  # noqa: ANN401 - Coded
+def _compared(contents: Contents, coded: Coded) -> Reproduction:
     told = contents["labels"]
     values = told["values"]
     labels = hidden(coded.labels) if told.get("are_hashes") else coded.labels

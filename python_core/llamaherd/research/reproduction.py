@@ -145,7 +145,7 @@ def compared(
     if then.probs is not None and coded.probs is not None:
         equal, largest = _equal(then.probs[there], coded.probs[here])
         same = same_label & equal
-    elif then.probs is not None or coded.probs is not None:
+    elif then.probs is not None:
         same, largest = np.zeros(len(rows), dtype=bool), math.nan
     return Reproduction(
         n=len(rows),

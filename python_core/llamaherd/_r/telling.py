@@ -1,0 +1,166 @@
+"""Reports of coded texts, and running them again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.research.report import DEFAULT_TITLE, write_report
+from llamaherd.research.report_data import contents_of, plain
+from llamaherd.research.reproduce import Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@boundary
+def report(
+    coded: Mapping[str, Any],
+    path: str,
+    parts: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> str:
+    """Writes a report and returns its path.
+
+    Args:
+        coded: `text`, name of the column; `texts`; `labels`; `names`; `probs`, rows of
+            all labels' probabilities, or None; `errors`; `run`, as JSON; `stats`.
+        path: Where to write.
+        parts: `validation`, as JSON; `estimates` and `robustness`, as lists; or None.
+        options: `title`, or None; `texts`; `n_examples`.
+    """
+    validation, estimates = parts["validation"], parts["estimates"]
+    robustness = parts["robustness"]
+    contents = contents_of(
+        _coded(coded),
+        title=options["title"] or DEFAULT_TITLE,
+        texts=options["texts"],
+        n_examples=options["n_examples"],
+        validation=None if validation is None else json.loads(validation),
+        estimates=None if estimates is None else _estimates(estimates),
+        robustness=None if robustness is None else _robustness(robustness),
+    )
+    return str(write_report(contents, path))
+
+
+@boundary
+def reproduce_start(
+    path: str,
+    model: str | lh.Model | lh.Context | None,
+    texts: Sequence[str | None] | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Starts to run a report again.
+
+    Args:
+        path: Of the report.
+        model: As `reproduce` takes it.
+        texts: For a report without them.
+        options: `n_seq_max` and `n_threads`, or None.
+    """
+    column = ".text"
+    replay = Replay.of(
+        path,
+        model,
+        data=None if texts is None else {column: list(texts)},
+        text=None if texts is None else column,
+        n_seq_max=options["n_seq_max"],
+        n_threads=options["n_threads"],
+    )
+    try:
+        job = lh.start_annotate(*replay.arguments, replay.context, **replay.settings)
+    except BaseException:
+        replay.close()
+        raise
+    return {"job": job, "replay": replay, "n": len(replay.contents["data"]["rows"])}
+
+
+@boundary
+def reproduce_result(replay: Replay, job: lh.Job[lh.Coded]) -> dict[str, Any]:
+    """What came out the same. Waits for the end of the job."""
+    found = replay.compared(job.results())
+    return {
+        "n": found.n,
+        "n_same": found.n_same,
+        "n_same_labels": found.n_same_labels,
+        "has_probs": found.has_probs,
+        "largest_difference": found.largest_difference,
+        "is_deterministic": found.is_deterministic,
+        "changed": {
+            "row": [each.row + 1 for each in found.changed],
+            "then": [clean_or_none(each.then) for each in found.changed],
+            "now": [clean_or_none(each.now) for each in found.changed],
+        },
+        "versions": {
+            "what": [clean(name) for name in found.versions],
+            "then": [clean(then) for then, _ in found.versions.values()],
+            "now": [clean(now) for _, now in found.versions.values()],
+        },
+        "page": clean(str(found)).splitlines(),
+    }
+
+
+@boundary
+def reproduce_close(replay: Replay) -> None:
+    """Closes what was made to run a report again."""
+    replay.close()
+
+
+def _coded(given: Mapping[str, Any]) -> lh.Coded:
+    run = json.loads(given["run"])
+    probs, names = given["probs"], tuple(given["names"])
+    made = None
+    if probs is not None:
+        made = np.array(probs, dtype=np.float64).reshape(len(probs), len(names))
+    return lh.Coded(
+        frame={given["text"]: list(given["texts"])},
+        text=given["text"],
+        codebook=lh.Codebook.from_dict(run["codebook"]["content"]),
+        columns={},
+        names=names,
+        labels=list(given["labels"]),
+        probs=made,
+        errors=list(given["errors"]),
+        run=run,
+        stats=_stats(given["stats"]),
+    )
+
+
+def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
+    """R has counts as doubles."""
+    like = dataclasses.asdict(lh.Stats())
+    return lh.Stats(**{name: type(like[name])(numbers[name]) for name in like})
+
+
+def _estimates(given: Mapping[str, Any]) -> dict[str, Any]:
+    columns = given["rows"]
+    names = list(columns)
+    rows = [
+        dict(zip(names, values, strict=True))
+        for values in zip(*columns.values(), strict=True)
+    ]
+    told: dict[str, Any] = plain(
+        {
+            **given,
+            "rows": rows,
+            "n_texts": int(given["n_texts"]),
+            "n_gold": int(given["n_gold"]),
+        }
+    )
+    return told
+
+
+def _robustness(given: Mapping[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = plain(
+        {**given, "runs": [_run(json.loads(run)) for run in given["runs"]]}
+    )
+    return told
+
+
+def _run(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: run.get(key) for key in ("codebook", "settings", "model", "context")}
