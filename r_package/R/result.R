@@ -20,6 +20,7 @@ new_result <- function(columns, prompts, display) {
       n_generated_tokens = count("n_generated_tokens"),
       seed = as.double(unlist(columns[["seeds"]]))
     ),
+    timing = timing_of(columns[["timing"]]),
     stats = structure(columns[["stats"]], class = "llamaherd_stats"),
     class = c("llamaherd_result", "character")
   )
@@ -30,6 +31,11 @@ new_result <- function(columns, prompts, display) {
     )
   }
   result
+}
+
+# When each prompt waited, had its first token and was done, in seconds since the call began.
+timing_of <- function(columns) {
+  if (!is.null(columns)) as.data.frame(lapply(columns, numbers_of))
 }
 
 # Why prompts failed; of those that never got to Python, what R found.
@@ -72,6 +78,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
   hashes <- attr(x, "hashes")
   usage <- attr(x, "usage")[at, , drop = FALSE]
   rownames(usage) <- NULL
+  timing <- attr(x, "timing")[at, , drop = FALSE]
   structure(
     result[i],
     errors = attr(x, "errors")[at],
@@ -79,6 +86,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
     partial = attr(x, "partial")[at],
     complete = attr(x, "complete")[at],
     usage = usage,
+    timing = timing,
     stats = attr(x, "stats"),
     hashes = if (!is.null(hashes)) lapply(hashes, \(hash) hash[at]),
     logprobs = attr(x, "logprobs")[at],

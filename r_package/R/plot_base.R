@@ -1,0 +1,259 @@
+# Pictures by base graphics.
+
+draw_base <- function(picture) {
+  old <- graphics::par(no.readonly = TRUE)
+  on.exit(graphics::par(old[c("mar", "mgp", "las", "tcl", "cex.axis", "xpd")]))
+  graphics::par(mgp = c(2.2, 0.6, 0), las = 1, tcl = -0.25, cex.axis = 0.85)
+  switch(
+    picture$shape,
+    bars = base_bars(picture),
+    forest = base_forest(picture),
+    matrix = base_matrix(picture),
+    curve = base_curve(picture),
+    timeline = base_timeline(picture)
+  )
+  invisible()
+}
+
+# Margins in lines: room for the rows' names, and for a legend of so many lines below.
+base_margins <- function(names, n_legend, left = 1.5) {
+  inches <- max(graphics::strwidth(names, "inches", cex = 0.85), 0)
+  line <- graphics::par("csi")
+  wide <- min(inches / line + left, 0.45 * graphics::par("din")[[1]] / line)
+  graphics::par(mar = c(4 + n_legend, wide, 2.5, 1))
+}
+
+base_frame <- function(xlim, ylim, picture, names = NULL) {
+  graphics::plot.new()
+  graphics::plot.window(xlim, ylim, xaxs = "i", yaxs = "i")
+  graphics::title(xlab = picture$x)
+  graphics::mtext(picture$title, adj = 0, line = 0.8, font = 2, at = left_edge())
+  graphics::axis(1, col = NA, col.ticks = "#555555")
+  if (!is.null(names)) {
+    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0)
+  }
+}
+
+# Where a title begins: at the left of the figure, whatever the names' width.
+left_edge <- function() {
+  graphics::grconvertX(0.02, "ndc", "user")
+}
+
+base_legend <- function(names, ..., title = NULL, lines = length(names)) {
+  y <- graphics::grconvertY(0.005, "ndc", "user")
+  graphics::legend(
+    x = graphics::grconvertX(0.5, "ndc", "user"),
+    y = y,
+    legend = names,
+    xjust = 0.5,
+    yjust = 0,
+    xpd = NA,
+    bty = "n",
+    cex = 0.85,
+    title = title,
+    ncol = if (lines < length(names)) length(names) else 1,
+    ...
+  )
+}
+
+# How many lines names take: one if they fit beside each other.
+legend_lines <- function(names) {
+  inches <- sum(graphics::strwidth(names, "inches", cex = 0.85) + 0.45)
+  if (inches < 0.9 * graphics::par("din")[[1]]) 1 else length(names)
+}
+
+base_grid <- function(horizontal = FALSE) {
+  graphics::abline(v = graphics::axTicks(1), col = "#E5E5E5")
+  if (horizontal) {
+    graphics::abline(h = graphics::axTicks(2), col = "#E5E5E5")
+  }
+}
+
+base_bars <- function(picture) {
+  data <- picture$data
+  names <- wrapped(levels(data$row))
+  single <- is.null(picture$legend)
+  counts <- tapply(data$n, list(data$part, data$row), sum)
+  counts[is.na(counts)] <- 0
+  total <- colSums(counts)
+  base_margins(names, if (single) 0 else 2)
+  n <- length(names)
+  end <- max(total, 1e-9) * (1.03 + 0.016 * max(nchar(picture$notes)))
+  base_frame(c(0, end), c(n + 0.6, 0.4), picture, names)
+  base_grid()
+  fill <- if (single) okabe_ito[[1]] else shades[seq_len(nrow(counts))]
+  from <- rbind(0, apply(counts, 2, cumsum))
+  for (part in seq_len(nrow(counts))) {
+    graphics::rect(
+      from[part, ],
+      seq_len(n) - 0.35,
+      from[part + 1, ],
+      seq_len(n) + 0.35,
+      col = fill[[part]],
+      border = "#333333",
+      lwd = 0.5
+    )
+  }
+  graphics::text(total, seq_len(n), picture$notes, pos = 4, cex = 0.8, offset = 0.25)
+  if (!single) {
+    base_legend(rownames(counts), fill = fill, title = picture$legend, lines = 1)
+  }
+}
+
+base_forest <- function(picture) {
+  data <- picture$data
+  names <- wrapped(levels(data$row))
+  series <- levels(data$series)
+  n <- length(series)
+  shown <- c(if (n > 1 || length(picture$lines) > 0) series, names(picture$lines))
+  n_lines <- if (length(shown) > 0) legend_lines(shown) else 0
+  base_margins(names, n_lines)
+  limits <- forest_limits(picture)
+  limits <- limits + c(-0.02, 0.02) * diff(limits)
+  base_frame(limits, c(length(names) + 0.6, 0.4), picture, names)
+  base_grid()
+  spans <- picture$spans
+  if (!is.null(spans)) {
+    at <- as.integer(spans$row)
+    graphics::segments(
+      spans$low,
+      at,
+      spans$high,
+      at,
+      col = "#D9D9D9",
+      lwd = 8,
+      lend = 1
+    )
+  }
+  if (limits[[1]] < 0 && limits[[2]] > 0 && is.null(picture$limits)) {
+    graphics::abline(v = 0, col = "#999999")
+  }
+  if (length(picture$lines) > 0) {
+    graphics::abline(v = picture$lines, col = "#555555", lty = 2)
+  }
+  step <- if (n > 1 && is.null(spans)) 0.6 / (n - 1) else 0
+  colour <- colours_for(n)
+  of <- as.integer(data$series)
+  at <- as.integer(data$row) + (of - (n + 1) / 2) * step
+  graphics::segments(data$low, at, data$high, at, col = colour[of], lwd = 1.5)
+  graphics::points(
+    data$value,
+    at,
+    pch = symbols_for(n)[of],
+    bg = colour[of],
+    col = "white",
+    cex = 1.2
+  )
+  if (length(shown) > 0) {
+    n_points <- length(shown) - length(picture$lines)
+    none <- rep(NA, length(picture$lines))
+    base_legend(
+      shown,
+      pch = c(symbols_for(n_points), none),
+      pt.bg = c(colours_for(n_points), none),
+      col = c(rep("white", n_points), rep("#555555", length(none))),
+      lty = c(rep(NA, n_points), rep(2, length(none))),
+      pt.cex = 1.3,
+      lines = n_lines
+    )
+  }
+}
+
+base_matrix <- function(picture) {
+  data <- picture$data
+  names <- wrapped(levels(data$row))
+  columns <- wrapped(levels(data$column))
+  line <- graphics::par("csi")
+  room <- 0.8 * graphics::par("din")[[1]] / length(columns) / 1.4
+  tilted <- max(graphics::strwidth(columns, "inches", cex = 0.85)) > room
+  low <- if (tilted) {
+    max(graphics::strwidth(columns, "inches", cex = 0.85)) / line + 1
+  } else {
+    2
+  }
+  base_margins(names, 0, left = 3)
+  margins <- graphics::par("mar")
+  graphics::par(mar = c(low + 2, margins[-1]))
+  graphics::plot.new()
+  graphics::plot.window(
+    c(0.5, length(columns) + 0.5),
+    c(length(names) + 0.5, 0.5),
+    xaxs = "i",
+    yaxs = "i"
+  )
+  across <- as.integer(data$column)
+  down <- as.integer(data$row)
+  ramp <- grDevices::colorRamp(c("#F7FBFF", shades[[1]]))
+  fill <- grDevices::rgb(ramp(data$share / 1.15), maxColorValue = 255)
+  graphics::rect(
+    across - 0.5,
+    down - 0.5,
+    across + 0.5,
+    down + 0.5,
+    col = fill,
+    border = "white"
+  )
+  if (length(names) <= 20) {
+    ink <- ifelse(data$share > 0.6, "white", "black")
+    graphics::text(across, down, big(data$n), col = ink, cex = 0.85)
+  }
+  graphics::axis(
+    1,
+    seq_along(columns),
+    columns,
+    tick = FALSE,
+    las = if (tilted) 2 else 1
+  )
+  graphics::axis(2, seq_along(names), names, tick = FALSE)
+  graphics::mtext(picture$x, 1, line = low + 0.6)
+  graphics::mtext(picture$y, 2, line = graphics::par("mar")[[2]] - 1.2, las = 0)
+  graphics::mtext(picture$title, adj = 0, line = 0.8, font = 2, at = left_edge())
+}
+
+base_curve <- function(picture) {
+  data <- picture$data
+  graphics::par(mar = c(5, 4, 2.5, 1))
+  limits <- curve_limits(picture)
+  base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), picture)
+  graphics::axis(2, col = NA, col.ticks = "#555555")
+  graphics::title(ylab = picture$y)
+  base_grid(horizontal = TRUE)
+  graphics::lines(picture$reference, col = "#777777", lty = 2)
+  if (picture$steps) {
+    graphics::polygon(
+      c(data$x, rev(data$x)),
+      c(data$low, rev(data$high)),
+      col = grDevices::adjustcolor(okabe_ito[[6]], 0.35),
+      border = NA
+    )
+    graphics::lines(data$x, data$y, col = okabe_ito[[1]], lwd = 2)
+  } else {
+    graphics::segments(data$x, data$low, data$x, data$high, col = okabe_ito[[1]])
+    graphics::points(data$x, data$y, pch = 19, col = okabe_ito[[1]])
+  }
+  base_legend(picture$named, lty = 2, col = "#777777")
+}
+
+base_timeline <- function(picture) {
+  data <- picture$data
+  n <- nrow(data)
+  graphics::par(mar = c(5, 4, 2.5, 1))
+  base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), picture)
+  graphics::axis(2, col = NA, col.ticks = "#555555")
+  graphics::title(ylab = picture$y)
+  base_grid()
+  from <- cbind(0, data$waited, data$first)
+  to <- cbind(data$waited, data$first, data$end)
+  for (phase in 1:3) {
+    graphics::rect(
+      from[, phase],
+      seq_len(n) - 0.5,
+      to[, phase],
+      seq_len(n) + 0.5,
+      col = phase_colours[[phase]],
+      border = NA
+    )
+  }
+  phases <- c("waited", "prompt read, to the first token", "answer")
+  base_legend(phases, fill = phase_colours, lines = 1)
+}

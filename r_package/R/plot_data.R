@@ -1,0 +1,306 @@
+# What plots show: a list with `shape`, `data`, a small data frame, `title`, `x`, `y` (labels of
+# the axes) and what a shape needs besides. The drawers of plot_base.R and plot_ggplot2.R know
+# nothing else.
+#
+#   bars      row, part, n; `notes`, a text for each row; `legend`, or NULL
+#   forest    row, series, value, low, high; `lines`, a named vector; `spans`, row, low, high
+#   matrix    row, column, n, share
+#   curve     x, y, low, high; `reference`, the ends of a line, `named`; `steps`
+#   timeline  waited, first, end, in the order of the rows
+
+picture <- function(shape, data, title, x, y = "", ...) {
+  list(shape = shape, data = data, title = title, x = x, y = y, ...)
+}
+
+# Least probabilities of shades, the surest first.
+bands <- c("0.9 to 1" = 0.9, "0.7 to 0.9" = 0.7, "0.5 to 0.7" = 0.5, "below 0.5" = 0)
+
+picture_coded <- function(x) {
+  coding <- attr(x, "llamaherd")
+  names <- coding$names
+  if (length(names) == 0) {
+    abort("There are no labels to count: the codebook has fields.", "argument")
+  }
+  has <- labels_in(x, coding)
+  probs <- unname(coding$probs[names])
+  sure <- if (length(probs) == length(names) && all(probs %in% names(x))) {
+    vapply(probs, \(name) as.double(x[[name]]), double(nrow(x)))
+  }
+  dim(sure) <- if (!is.null(sure)) dim(has)
+  counts <- colSums(has)
+  n_known <- sum(!is.na(x[[coding$label]]))
+  data <- if (is.null(sure)) {
+    data.frame(row = names, part = "texts", n = counts)
+  } else {
+    band <- matrix(findInterval(-sure, -bands, left.open = FALSE) + 1L, nrow(sure))
+    parts <- lapply(seq_along(bands), \(b) {
+      n <- colSums(has & !is.na(band) & band == b)
+      data.frame(row = names, part = names(bands)[[b]], n = n)
+    })
+    do.call(rbind, parts)
+  }
+  data$row <- factor(data$row, names)
+  data$part <- factor(data$part, unique(data$part))
+  share <- if (n_known > 0) sprintf(" (%.0f%%)", 100 * counts / n_known) else ""
+  picture(
+    "bars",
+    data,
+    sprintf("Labels of %s texts", big(nrow(x))),
+    "number of texts",
+    notes = paste0(big(counts), share),
+    legend = if (!is.null(sure)) "probability of the label"
+  )
+}
+
+# For each text and label whether it has it.
+labels_in <- function(x, coding) {
+  labels <- as.character(x[[coding$label]])
+  has <- if (identical(coding$codebook$type, "multiple")) {
+    parts <- strsplit(labels, "; ", fixed = TRUE)
+    vapply(
+      coding$names,
+      \(name) vapply(parts, \(part) name %in% part, TRUE),
+      logical(length(labels))
+    )
+  } else {
+    vapply(
+      coding$names,
+      \(name) !is.na(labels) & labels == name,
+      logical(length(labels))
+    )
+  }
+  matrix(has, length(labels))
+}
+
+measure_names <- c(
+  accuracy = "accuracy",
+  balanced_accuracy = "balanced accuracy",
+  macro_f1 = "macro F1",
+  percent = "agreement, share alike",
+  kappa = "Cohen's kappa",
+  "weighted kappa" = "weighted kappa",
+  alpha = "Krippendorff's alpha",
+  ac1 = "Gwet's AC1"
+)
+
+picture_measures <- function(x) {
+  parts <- c("accuracy", "model and people", "between people")
+  table <- x$table[
+    x$table$part %in% parts & x$table$measure %in% names(measure_names),
+  ]
+  series <- ifelse(table$part == "between people", "between people", "model and people")
+  shown <- intersect(names(measure_names), table$measure)
+  base <- x$table[x$table$part == "baseline", ]
+  lines <- stats::setNames(base$value, sprintf("accuracy of always '%s'", base$label))
+  picture(
+    "forest",
+    data.frame(
+      row = factor(measure_names[table$measure], unname(measure_names[shown])),
+      series = factor(series, intersect(parts[-1], series)),
+      table[c("value", "low", "high")]
+    ),
+    sprintf("Labels against the codes of people, %s texts", big(x$n_gold)),
+    sprintf("value, with %s interval", percent(x$level)),
+    lines = lines[!is.na(lines)],
+    limits = c(0, 1)
+  )
+}
+
+picture_scores <- function(x) {
+  labels <- x$labels
+  rows <- sprintf("%s (%s)", labels$label, big(labels$n_gold))
+  scores <- c(precision = "precision", recall = "recall", f1 = "F1")
+  data <- lapply(names(scores), \(name) {
+    data.frame(
+      row = rows,
+      series = scores[[name]],
+      value = labels[[name]],
+      low = labels[[paste0(name, "_low")]],
+      high = labels[[paste0(name, "_high")]]
+    )
+  })
+  data <- do.call(rbind, data)
+  data$row <- factor(data$row, rows)
+  data$series <- factor(data$series, unname(scores))
+  picture(
+    "forest",
+    data,
+    "How good each label is (texts that people gave it)",
+    sprintf("share, with %s interval", percent(x$level)),
+    limits = c(0, 1)
+  )
+}
+
+picture_confusion <- function(x) {
+  counts <- x$confusion$vs_gold$model
+  counts <- matrix(as.integer(counts), nrow(counts), dimnames = dimnames(counts))
+  total <- rowSums(counts)
+  names <- x$labels$label
+  picture(
+    "matrix",
+    data.frame(
+      row = factor(rep(names, times = ncol(counts)), names),
+      column = factor(rep(names, each = nrow(counts)), names),
+      n = as.vector(counts),
+      share = as.vector(counts / ifelse(total > 0, total, 1))
+    ),
+    "Texts by label and code",
+    "code of people",
+    "label of the model"
+  )
+}
+
+picture_calibration <- function(x, error_call) {
+  bins <- x$bins %||% abort_no_prob(error_call)
+  table <- x$table
+  error <- table$value[table$part == "calibration" & table$measure == "ece"]
+  picture(
+    "curve",
+    data.frame(
+      x = bins$confidence,
+      y = bins$accuracy,
+      low = bins$accuracy_low,
+      high = bins$accuracy_high
+    ),
+    sprintf("Calibration (error %.3f, %s texts)", error, big(sum(bins$n))),
+    "mean probability of the label",
+    sprintf("share that is right, with %s interval", percent(x$level)),
+    reference = data.frame(x = c(0, 1), y = c(0, 1)),
+    named = "as often right as it says",
+    steps = FALSE
+  )
+}
+
+picture_coverage <- function(x, error_call) {
+  curve <- x$coverage %||% abort_no_prob(error_call)
+  curve <- as.data.frame(unclass(curve)[c("coverage", "accuracy", "low", "high")])
+  names(curve) <- c("x", "y", "low", "high")
+  all_of_them <- curve$y[[nrow(curve)]]
+  picture(
+    "curve",
+    curve,
+    sprintf("Accuracy of the surest labels, %s texts", big(attr(x$coverage, "n"))),
+    "share of texts that the model labels, the surest first",
+    sprintf("share of these that is right, with %s interval", percent(x$level)),
+    reference = data.frame(x = c(0, 1), y = all_of_them),
+    named = "accuracy of all texts",
+    steps = TRUE
+  )
+}
+
+method_names <- c(
+  dsl = "corrected (DSL)",
+  ppi = "corrected (PPI++)",
+  gold = "codes of people alone",
+  naive = "labels as if right"
+)
+
+picture_estimates <- function(x) {
+  rows <- x$rows
+  outcomes <- unique(rows$outcome)
+  terms <- unique(rows$term)
+  alone <- length(terms) == 1 & rows$group == ""
+  parts <- cbind(
+    ifelse(length(outcomes) > 1 | alone, rows$outcome, ""),
+    if (length(terms) > 1) rows$term else "",
+    rows$group
+  )
+  name <- apply(parts, 1, \(part) paste(part[nzchar(part)], collapse = ", "))
+  name <- ifelse(nzchar(name), name, rows$term)
+  formula <- if (!is.null(x$formula)) deparse1(x$formula)
+  what <- if (is.null(formula)) paste(sort(terms), collapse = " or ") else "coefficient"
+  picture(
+    "forest",
+    data.frame(
+      row = factor(name, unique(name)),
+      series = factor(method_names[rows$method], method_names[x$methods]),
+      value = rows$estimate,
+      low = rows$low,
+      high = rows$high
+    ),
+    sprintf(
+      "%s: %s texts, %s coded",
+      shorten(formula %||% "Estimates", 60L),
+      big(x$n_texts),
+      big(x$n_gold)
+    ),
+    sprintf("%s, with %s interval", what, percent(x$level)),
+    limits = if (all(terms == "share")) c(0, NA)
+  )
+}
+
+picture_robustness <- function(x) {
+  names <- x$ranges$label
+  variants <- x$summary$variant
+  change <- sprintf("%s (%.0f%% of labels change)", variants, 100 * x$summary$flips)
+  series <- c(variants[[1]], change[-1])
+  data <- data.frame(
+    row = factor(rep(names, each = length(series)), names),
+    series = factor(rep(series, times = length(names)), series),
+    value = unlist(lapply(names, \(name) x$summary[[name]])),
+    low = NA_real_,
+    high = NA_real_
+  )
+  picture(
+    "forest",
+    data,
+    sprintf(
+      "Shares of labels in %d variants, %s texts",
+      length(variants),
+      big(nrow(x$labels))
+    ),
+    "share of texts",
+    spans = data.frame(
+      row = factor(names, names),
+      low = x$ranges$min,
+      high = x$ranges$max
+    ),
+    limits = c(0, NA)
+  )
+}
+
+picture_timeline <- function(x, error_call) {
+  timing <- attr(x, "timing")
+  timing <- timing[!is.na(timing$wall_s), , drop = FALSE]
+  if (is.null(timing) || nrow(timing) == 0) {
+    message <- "No prompt ran: there is no time to show."
+    abort(message, "argument", error_call)
+  }
+  timing <- timing[order(timing$queue_s, timing$wall_s), ]
+  waited <- pmin(timing$queue_s, timing$wall_s)
+  first <- ifelse(is.na(timing$first_token_s), timing$wall_s, timing$first_token_s)
+  first <- pmax(first, waited)
+  stats <- attr(x, "stats")
+  picture(
+    "timeline",
+    data.frame(waited = waited, first = first, end = pmax(timing$wall_s, first)),
+    sprintf("%s prompts in %d slots", big(nrow(timing)), as.integer(stats$n_slots)),
+    "seconds since the call began",
+    "prompts, in the order in which they began"
+  )
+}
+
+picture_stats <- function(x) {
+  rest <- max(0, x$wall_s - x$prefill_s - x$decode_s)
+  rows <- c("prompt tokens", "answer tokens", "everything else")
+  speed <- function(n, per_s) sprintf("%s at %s/s", big(n), big(round(per_s)))
+  picture(
+    "bars",
+    data.frame(
+      row = factor(rows, rows),
+      part = factor("seconds"),
+      n = c(x$prefill_s, x$decode_s, rest)
+    ),
+    sprintf("%s prompts in %.1f s", big(x$n_prompts), x$wall_s),
+    "seconds",
+    notes = c(
+      speed(x$n_prefill_tokens, x$prefill_tokens_per_s),
+      speed(x$n_decode_tokens, x$decode_tokens_per_s),
+      ""
+    ),
+    legend = NULL
+  )
+}
+
+big <- function(n) formatC(n, format = "d", big.mark = ",")
+percent <- function(level) sprintf("%g%%", 100 * level)

@@ -1,0 +1,243 @@
+# Pictures by ggplot2.
+
+ggplot_of <- function(picture) {
+  plot <- switch(
+    picture$shape,
+    bars = ggplot_bars(picture),
+    forest = ggplot_forest(picture),
+    matrix = ggplot_matrix(picture),
+    curve = ggplot_curve(picture),
+    timeline = ggplot_timeline(picture)
+  )
+  plot +
+    ggplot2::labs(
+      title = paste(strwrap(picture$title, 78), collapse = "\n"),
+      x = picture$x,
+      y = if (nzchar(picture$y)) picture$y
+    )
+}
+
+# Of data frames' columns, which checks of the package take for variables.
+column <- function(name) rlang::sym(name)
+
+ggplot_theme <- function(grid = "x") {
+  none <- ggplot2::element_blank()
+  line <- ggplot2::element_line(colour = "#E5E5E5", linewidth = 0.3)
+  ggplot2::theme_minimal(base_size = 10) +
+    ggplot2::theme(
+      plot.title = ggplot2::element_text(face = "bold", size = 11),
+      plot.title.position = "plot",
+      panel.grid.minor = none,
+      panel.grid.major.x = if (grepl("x", grid)) line else none,
+      panel.grid.major.y = if (grepl("y", grid)) line else none,
+      legend.position = "bottom",
+      legend.margin = ggplot2::margin(0, 0, 0, 0)
+    )
+}
+
+# Rows from top to bottom.
+row_scale <- function(rows) {
+  ggplot2::scale_y_discrete(limits = rev(levels(rows)), labels = wrapped)
+}
+
+ggplot_bars <- function(picture) {
+  data <- picture$data
+  single <- is.null(picture$legend)
+  total <- tapply(data$n, data$row, sum)
+  notes <- data.frame(row = factor(levels(data$row), levels(data$row)), n = c(total))
+  notes$text <- paste0(" ", picture$notes)
+  fill <- if (single) okabe_ito[[1]] else shades[seq_len(nlevels(data$part))]
+  room <- 0.02 + 0.02 * max(nchar(picture$notes))
+  ggplot2::ggplot(data, ggplot2::aes(x = !!column("n"), y = !!column("row"))) +
+    ggplot2::geom_col(
+      ggplot2::aes(fill = !!column("part")),
+      width = 0.7,
+      colour = "#333333",
+      linewidth = 0.2,
+      position = ggplot2::position_stack(reverse = TRUE)
+    ) +
+    ggplot2::geom_text(
+      ggplot2::aes(label = !!column("text")),
+      data = notes,
+      hjust = 0,
+      size = 3
+    ) +
+    ggplot2::scale_fill_manual(
+      picture$legend,
+      values = fill,
+      guide = if (single) "none" else "legend"
+    ) +
+    ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, room))) +
+    row_scale(data$row) +
+    ggplot_theme()
+}
+
+ggplot_forest <- function(picture) {
+  data <- picture$data
+  n <- nlevels(data$series)
+  has_spans <- !is.null(picture$spans)
+  apart <- if (has_spans) 0 else 0.6
+  dodge <- ggplot2::position_dodge2(width = apart, reverse = TRUE, padding = 0)
+  plot <- ggplot2::ggplot(data, ggplot2::aes(x = !!column("value"), y = !!column("row")))
+  if (has_spans) {
+    plot <- plot +
+      ggplot2::geom_linerange(
+        ggplot2::aes(
+          xmin = !!column("low"),
+          xmax = !!column("high"),
+          y = !!column("row")
+        ),
+        data = picture$spans,
+        inherit.aes = FALSE,
+        colour = "#D9D9D9",
+        linewidth = 3
+      )
+  }
+  if (length(picture$lines) > 0) {
+    lines <- data.frame(at = unname(picture$lines), name = names(picture$lines))
+    plot <- plot +
+      ggplot2::geom_vline(
+        ggplot2::aes(xintercept = !!column("at"), linetype = !!column("name")),
+        data = lines,
+        colour = "#555555",
+        linewidth = 0.4
+      ) +
+      ggplot2::scale_linetype_manual(NULL, values = rep("dashed", nrow(lines)))
+  }
+  if (!all(is.na(data$low))) {
+    plot <- plot +
+      ggplot2::geom_linerange(
+        ggplot2::aes(
+          xmin = !!column("low"),
+          xmax = !!column("high"),
+          colour = !!column("series")
+        ),
+        position = if (n > 1) dodge else "identity",
+        linewidth = 0.6,
+        na.rm = TRUE
+      )
+  }
+  guide <- if (n > 1) {
+    ggplot2::guide_legend(ncol = if (max(nchar(levels(data$series))) > 30) 1)
+  } else {
+    "none"
+  }
+  plot +
+    ggplot2::geom_point(
+      ggplot2::aes(
+        fill = !!column("series"),
+        shape = !!column("series"),
+        colour = !!column("series")
+      ),
+      position = if (n > 1 && !has_spans) dodge else "identity",
+      size = 2.2,
+      na.rm = TRUE
+    ) +
+    ggplot2::scale_shape_manual(NULL, values = symbols_for(n), guide = guide) +
+    ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = guide) +
+    ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = guide) +
+    ggplot2::scale_x_continuous(limits = forest_limits(picture)) +
+    row_scale(data$row) +
+    ggplot_theme() +
+    ggplot2::theme(legend.box = "vertical")
+}
+
+# All that is drawn, and what the picture wants to be seen.
+forest_limits <- function(picture) {
+  data <- picture$data
+  values <- c(data$value, data$low, data$high, picture$lines, picture$limits)
+  range(values, na.rm = TRUE)
+}
+
+ggplot_matrix <- function(picture) {
+  data <- picture$data
+  many <- nlevels(data$row) > 20
+  long <- max(nchar(levels(data$column))) > 60 / (nlevels(data$column) + 1)
+  plot <- ggplot2::ggplot(data, ggplot2::aes(!!column("column"), !!column("row"))) +
+    ggplot2::geom_tile(
+      ggplot2::aes(fill = !!column("share")),
+      colour = "white",
+      linewidth = 0.5
+    )
+  if (!many) {
+    data$ink <- ifelse(data$share > 0.6, "white", "black")
+    plot <- plot +
+      ggplot2::geom_text(
+        ggplot2::aes(label = big(!!column("n"))),
+        data = data,
+        colour = data$ink,
+        size = 3
+      )
+  }
+  plot +
+    ggplot2::scale_fill_gradient(
+      low = "#F7FBFF",
+      high = shades[[1]],
+      limits = c(0, 1.15),
+      guide = "none"
+    ) +
+    ggplot2::scale_x_discrete(labels = wrapped) +
+    row_scale(data$row) +
+    ggplot_theme("") +
+    ggplot2::theme(
+      axis.text.x = if (long) ggplot2::element_text(angle = 40, hjust = 1)
+    )
+}
+
+ggplot_curve <- function(picture) {
+  data <- picture$data
+  plot <- ggplot2::ggplot(data, ggplot2::aes(!!column("x"), !!column("y"))) +
+    ggplot2::geom_line(
+      ggplot2::aes(linetype = picture$named),
+      data = picture$reference,
+      colour = "#777777"
+    ) +
+    ggplot2::scale_linetype_manual(NULL, values = "dashed")
+  ends <- ggplot2::aes(ymin = !!column("low"), ymax = !!column("high"))
+  plot <- if (picture$steps) {
+    plot +
+      ggplot2::geom_ribbon(ends, fill = okabe_ito[[6]], alpha = 0.35) +
+      ggplot2::geom_line(colour = okabe_ito[[1]], linewidth = 0.7)
+  } else {
+    plot +
+      ggplot2::geom_linerange(ends, colour = okabe_ito[[1]], linewidth = 0.5) +
+      ggplot2::geom_point(colour = okabe_ito[[1]], size = 2)
+  }
+  limits <- curve_limits(picture)
+  plot +
+    ggplot2::coord_cartesian(xlim = limits$x, ylim = limits$y) +
+    ggplot_theme("xy")
+}
+
+curve_limits <- function(picture) {
+  data <- picture$data
+  if (picture$steps) {
+    return(list(x = c(0, 1), y = c(max(0, min(data$low, na.rm = TRUE) - 0.05), 1)))
+  }
+  least <- min(data$x, 0.45, na.rm = TRUE) - 0.05
+  list(x = c(least, 1), y = c(min(data$low, least, na.rm = TRUE), 1))
+}
+
+ggplot_timeline <- function(picture) {
+  data <- picture$data
+  phases <- c("waited", "prompt read, to the first token", "answer")
+  n <- nrow(data)
+  long <- data.frame(
+    place = rep(seq_len(n), 3),
+    phase = factor(rep(phases, each = n), phases),
+    from = c(rep(0, n), data$waited, data$first),
+    to = c(data$waited, data$first, data$end)
+  )
+  ggplot2::ggplot(long) +
+    ggplot2::geom_rect(ggplot2::aes(
+      xmin = !!column("from"),
+      xmax = !!column("to"),
+      ymin = !!column("place") - 0.5,
+      ymax = !!column("place") + 0.5,
+      fill = !!column("phase")
+    )) +
+    ggplot2::scale_fill_manual(NULL, values = phase_colours) +
+    ggplot2::scale_y_reverse(expand = ggplot2::expansion(0.01)) +
+    ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, 0.02))) +
+    ggplot_theme()
+}

@@ -1,0 +1,146 @@
+#' Tell how labels came about, in one page
+#'
+#' Writes a page that needs no other file, no network and no script: the codebook, the exact
+#' prompts, the model's file with its SHA-256, settings, versions, machine, tables, plots, and texts
+#' where model and people disagree. All of it is in the page as JSON, too, which [reproduce()] runs
+#' again.
+#'
+#' @param x What [annotate_texts()] returned; rows may have been left out or sorted.
+#' @param path Where to write: `".html"` for the page, `".json"` for the JSON alone.
+#' @param validation What [validate()] returned.
+#' @param estimates What [estimate()] returned.
+#' @param robustness What [robustness()] returned.
+#' @param title Of the page.
+#' @param texts Whether texts are in it. FALSE for texts that must not be shared: then there are
+#'   only their hashes, and [reproduce()] has to be given the data. The codebook and its examples
+#'   are in it all the same. Who has a short text in mind can tell by its hash whether it is there.
+#' @param n_examples Most texts that the page shows.
+#' @returns The path, invisibly. For plots in the page the Python package matplotlib is needed,
+#'   which [install_llamaherd()] installs.
+#' @seealso [reproduce()]
+#' @export
+#' @examples
+#' \dontrun{
+#' coded <- annotate_texts(tweets, text, tone, context)
+#' report(coded, "report.html", validation = validate(coded, gold))
+#' }
+report <- function(
+  x,
+  path = "report.html",
+  validation = NULL,
+  estimates = NULL,
+  robustness = NULL,
+  title = NULL,
+  texts = TRUE,
+  n_examples = 20L
+) {
+  error_call <- rlang::current_env()
+  check_class(x, "llamaherd_coded", "x", error_call, null = FALSE)
+  check_class(validation, "llamaherd_validation", "validation", error_call)
+  check_class(estimates, "llamaherd_estimates", "estimates", error_call)
+  check_class(robustness, "llamaherd_robustness", "robustness", error_call)
+  options <- list(
+    title = check_string(title, null = TRUE),
+    texts = check_flag(texts),
+    n_examples = check_whole(n_examples, min = 0)
+  )
+  written <- py_call(
+    "report",
+    coded_for_report(x, error_call),
+    path.expand(check_string(path)),
+    list(
+      validation = validation$json,
+      estimates = if (!is.null(estimates)) estimates_for_report(estimates),
+      robustness = if (!is.null(robustness)) robustness_for_report(robustness)
+    ),
+    options,
+    error_call = error_call
+  )
+  invisible(written)
+}
+
+check_class <- function(x, class, arg, error_call, null = TRUE) {
+  if (!(null && is.null(x)) && !inherits(x, class)) {
+    abort_argument(arg, sprintf("a <%s>", class), x, error_call)
+  }
+}
+
+coded_for_report <- function(x, error_call) {
+  coding <- attr(x, "llamaherd")
+  if (!isTRUE(coding$text %in% names(x))) {
+    message <- "{.arg x} no longer has the column of texts."
+    abort(message, "argument", error_call)
+  }
+  n <- nrow(x)
+  probs <- unname(coding$probs[coding$names])
+  has_probs <- length(probs) > 0 && all(probs %in% names(x))
+  values <- if (has_probs) {
+    matrix(vapply(probs, \(name) as.double(x[[name]]), double(n)), n)
+  }
+  error <- unname(coding$columns["error"])
+  errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, n)
+  list(
+    text = coding$text,
+    texts = text_list(as.character(x[[coding$text]])),
+    labels = text_list(labels_for_report(x, coding, error_call)),
+    names = as_py_list(coding$names),
+    probs = if (has_probs) rows_of(values),
+    errors = text_list(as.character(errors)),
+    run = coding$run_json,
+    stats = unclass(coding$stats)
+  )
+}
+
+labels_for_report <- function(x, coding, error_call) {
+  if (identical(coding$codebook$type, "fields")) {
+    if (length(coding$answers) == nrow(x)) {
+      return(coding$answers)
+    }
+  } else if (isTRUE(coding$label %in% names(x))) {
+    return(as.character(x[[coding$label]]))
+  }
+  abort(
+    "{.arg x} no longer has all rows or its column of labels.",
+    "argument",
+    error_call
+  )
+}
+
+estimates_for_report <- function(x) {
+  columns <- lapply(x$rows, \(column) {
+    if (is.character(column)) text_list(column) else as_numbers(column)
+  })
+  list(
+    rows = columns,
+    model = x$model,
+    formula = if (!is.null(x$formula)) deparse1(x$formula),
+    level = x$level,
+    target = x$target,
+    n_texts = x$n_texts,
+    n_gold = x$n_gold,
+    design = x$design,
+    notes = as_py_list(x$notes)
+  )
+}
+
+robustness_for_report <- function(x) {
+  shares <- as.matrix(x$summary[-(1:2)])
+  list(
+    variants = as_py_list(x$summary$variant),
+    names = as_py_list(x$ranges$label),
+    n_texts = nrow(x$labels),
+    flips = as_numbers(x$summary$flips),
+    pairwise = rows_of(x$pairwise),
+    agreement = x$agreement,
+    alpha = x$alpha,
+    shares = rows_of(unname(shares)),
+    runs = as_py_list(x$runs)
+  )
+}
+
+# Numbers for Python; NaN for NA.
+as_numbers <- function(x) {
+  x <- as.double(x)
+  x[is.na(x)] <- NaN
+  as.list(x)
+}

@@ -1,0 +1,130 @@
+#' Run a report again
+#'
+#' Codes the texts of a report again and compares every label and every probability, bit by bit.
+#' Model, codebook and texts must be those of then; versions and machines that differ are told. If
+#' the context was made with `deterministic = TRUE`, everything is the same with the same versions,
+#' in a new session and with another `n_seq_max`, too; without it that is likely, not sure.
+#'
+#' @param path What [report()] wrote, the page or the JSON.
+#' @param model The model's file; or a model, or a context, to use. NULL: a file of that name beside
+#'   the report, in the working directory, or in the models' cache.
+#' @param data For a report without texts: the data frame that was coded, with the same rows in the
+#'   same order.
+#' @param text Its column of texts; NULL: the column of then.
+#' @param n_seq_max Prompts that may run at once; NULL: as then.
+#' @param n_threads Threads; NULL: as then, but not more than this machine has cores.
+#' @inheritParams generate_parallel
+#' @returns A `llamaherd_reproduction`, which prints what is the same: a list with `same`, whether
+#'   everything is; `n`, the rows that were compared; `n_same` and `n_same_labels`, those of which
+#'   everything or the label is the same; `largest_difference` of two probabilities; `deterministic`;
+#'   `changed`, a data frame of rows with another label; `versions`, one of what is otherwise now.
+#' @seealso [report()]
+#' @export
+#' @examples
+#' \dontrun{
+#' reproduce("report.html")
+#' }
+reproduce <- function(
+  path,
+  model = NULL,
+  data = NULL,
+  text = NULL,
+  n_seq_max = NULL,
+  n_threads = NULL,
+  progress = interactive()
+) {
+  error_call <- rlang::current_env()
+  path <- path.expand(check_string(path))
+  progress <- check_flag(progress)
+  start <- py_call(
+    "reproduce_start",
+    path,
+    model_for_reproduce(model, error_call),
+    texts_for_reproduce(data, text, path, error_call),
+    list(
+      n_seq_max = if (!is.null(n_seq_max)) check_whole(n_seq_max, min = 1),
+      n_threads = if (!is.null(n_threads)) check_whole(n_threads, min = 1)
+    ),
+    error_call = error_call
+  )
+  replay <- start[["replay"]]
+  on.exit(py_call("reproduce_close", replay))
+  run <- run_in_slices(
+    start,
+    \(job) py_call("reproduce_result", replay, job, error_call = error_call),
+    start[["n"]],
+    progress,
+    error_call
+  )
+  if (run$interrupted) {
+    interrupt("Interrupted: not all texts were coded again.", NULL, 0L)
+  }
+  new_reproduction(run$columns)
+}
+
+model_for_reproduce <- function(model, error_call) {
+  if (is.null(model)) {
+    return(NULL)
+  }
+  if (inherits(model, "llamaherd_context")) {
+    return(check_context(model, "model", error_call))
+  }
+  if (inherits(model, "llamaherd_model")) {
+    return(check_model(model, "model", error_call))
+  }
+  if (!rlang::is_string(model)) {
+    must <- "a path, a <llamaherd_model> or a <llamaherd_context>"
+    abort_argument("model", must, model, error_call)
+  }
+  path.expand(model)
+}
+
+texts_for_reproduce <- function(data, text, path, error_call) {
+  if (is.null(data)) {
+    return(NULL)
+  }
+  if (!is.data.frame(data)) {
+    abort_argument("data", "a data frame", data, error_call)
+  }
+  if (is.null(text)) {
+    text <- attr(data, "llamaherd")$text %||% "text"
+  }
+  text <- check_string(text)
+  if (!text %in% names(data)) {
+    must <- paste("the name of a column, of which there are", toString(names(data)))
+    abort_argument("text", must, text, error_call)
+  }
+  text_list(as.character(data[[text]]))
+}
+
+new_reproduction <- function(found) {
+  changed <- found[["changed"]]
+  versions <- found[["versions"]]
+  structure(
+    list(
+      same = found[["n_same"]] == found[["n"]],
+      n = found[["n"]],
+      n_same = found[["n_same"]],
+      n_same_labels = found[["n_same_labels"]],
+      largest_difference = found[["largest_difference"]],
+      deterministic = found[["is_deterministic"]],
+      changed = data.frame(
+        row = as.integer(unlist(changed[["row"]])),
+        then = as_text(changed[["then"]]),
+        now = as_text(changed[["now"]])
+      ),
+      versions = data.frame(lapply(versions, as_text)),
+      page = as_text(found[["page"]])
+    ),
+    class = "llamaherd_reproduction"
+  )
+}
+
+#' @export
+format.llamaherd_reproduction <- function(x, ...) x$page
+
+#' @export
+print.llamaherd_reproduction <- function(x, ...) {
+  writeLines(x$page)
+  invisible(x)
+}
