@@ -218,14 +218,13 @@ def _bars(picture: Bars, ax: Axes, figure: Figure | None) -> None:
 
 def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
     n = len(picture.series)
-    step = 0.6 / max(n - 1, 1) if n > 1 and not picture.spans else 0.0
+    shifts = {} if picture.spans else _shifts(picture.points, n)
     for row, span in enumerate(picture.spans):
         if span is not None:
             ax.plot(span, (row, row), color="#D9D9D9", linewidth=6, zorder=1)
     handles: list[Any] = []
     for i, name in enumerate(picture.series):
-        shift = (i - (n - 1) / 2) * step
-        handles.append(_series(ax, picture.points, i, shift, name))
+        handles.append(_series(ax, picture.points, i, shifts, name))
     for where, name in picture.lines:
         handles.append(
             ax.axvline(where, color="#555555", linestyle="--", linewidth=1, label=name)
@@ -233,7 +232,8 @@ def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
     ends = [v for p in picture.points for v in (p.value, p.low, p.high)]
     known = [value for value in ends if not math.isnan(value)]
     if picture.is_share and known and min(known) >= 0:
-        ax.set_xlim(0, 1.02 if max(known) > 0.5 else None)
+        top = 1.0 if max(known) > 0.5 else max(known) * 1.1 or 1.0
+        ax.set_xlim(-0.02 * top, 1.02 * top)
     elif known and min(known) < 0 < max(known):
         ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.grid(axis="x", color="#E5E5E5", linewidth=0.6)
@@ -242,7 +242,26 @@ def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
         _legend(ax, figure, handles)
 
 
-def _series(ax: Axes, points: Sequence[Point], i: int, shift: float, name: str) -> Any:  # noqa: ANN401
+def _shifts(points: Sequence[Point], n_series: int) -> dict[tuple[int, int], float]:
+    """How far from the middle of its row a point is: one beside the other."""
+    in_row: dict[int, list[int]] = {}
+    for p in points:
+        in_row.setdefault(p.row, []).append(p.series)
+    step = 0.6 / max(n_series - 1, 1)
+    return {
+        (row, series): (place - (len(there) - 1) / 2) * step
+        for row, there in in_row.items()
+        for place, series in enumerate(sorted(there))
+    }
+
+
+def _series(
+    ax: Axes,
+    points: Sequence[Point],
+    i: int,
+    shifts: dict[tuple[int, int], float],
+    name: str,
+) -> Any:  # noqa: ANN401
     mine = [p for p in points if p.series == i and not math.isnan(p.value)]
     values = np.array([p.value for p in mine])
     low = np.array([p.low for p in mine])
@@ -250,7 +269,7 @@ def _series(ax: Axes, points: Sequence[Point], i: int, shift: float, name: str) 
     reach = np.nan_to_num(np.clip(np.stack([values - low, high - values]), 0, None))
     return ax.errorbar(
         values,
-        np.array([p.row for p in mine]) + shift,
+        np.array([p.row + shifts.get((p.row, i), 0.0) for p in mine]),
         xerr=reach if mine and not np.isnan(low).all() else None,
         fmt=MARKERS[i % len(MARKERS)],
         color=PALETTE[i % len(PALETTE)],
@@ -271,7 +290,18 @@ def _matrix(picture: Matrix, ax: Axes) -> None:
     # Shades by rows: of the texts with this label, where people put them.
     total = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
-    ax.imshow(shares, cmap="Blues", vmin=0, vmax=1.15, aspect="auto")
+    # Shapes, no image: a page may not load any.
+    ax.pcolormesh(
+        np.arange(len(picture.columns) + 1) - 0.5,
+        np.arange(len(picture.rows) + 1) - 0.5,
+        shares,
+        cmap="Blues",
+        vmin=0,
+        vmax=1.15,
+        edgecolors="white",
+        linewidth=1,
+    )
+    ax.set_ylim(len(picture.rows) - 0.5, -0.5)
     if len(picture.rows) <= 20:
         for i, j in np.ndindex(counts.shape):
             ax.text(

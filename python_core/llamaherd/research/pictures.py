@@ -400,7 +400,7 @@ def robustness_picture(told: Told) -> Forest:
     flips = [_number(each) for each in told["flips"]]
     spans = [_range([p.value for p in points if p.row == j]) for j in range(len(names))]
     series = [variants[0]] + [
-        f"{name} ({flip:.0%} of labels change)"
+        f"{textwrap.shorten(name, 50, placeholder=' ...')} ({flip:.0%} of labels change)"
         for name, flip in zip(variants[1:], flips[1:], strict=True)
     ]
     return Forest(

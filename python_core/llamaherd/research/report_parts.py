@@ -253,7 +253,7 @@ def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
     ]
     title = "Where model and people disagree" if disagree else "The first texts"
     what = "The surest first." if disagree else "As they were coded."
-    return title, [_text(what), _table(head, rows, numbers={len(head) - 1})]
+    return title, [_text(what), _table(head, rows, numbers={len(head) - 1}, texts=1)]
 
 
 def _codebook(run: Mapping[str, Any]) -> list[Block | None]:
@@ -355,6 +355,7 @@ def _table(
     *,
     caption: str = "",
     numbers: set[int] | None = None,
+    texts: int = -1,
 ) -> Block:
     at = set(range(1, len(head))) if numbers is None else numbers
     return {
@@ -363,6 +364,7 @@ def _table(
         "head": head,
         "rows": rows,
         "numbers": at,
+        "texts": texts,
     }
 
 
@@ -373,6 +375,7 @@ def _facts(rows: Sequence[Sequence[str]]) -> Block:
         "head": [],
         "rows": [[shown(cell) for cell in row] for row in rows],
         "numbers": set(),
+        "texts": 1,
     }
 
 
