@@ -176,7 +176,7 @@ def _legend(
 ) -> None:
     """Below a figure of its own, so that it never lies on what is drawn."""
     # Names that begin with "_" are left out by matplotlib itself.
-    names = [textwrap.shorten(str(h.get_label()), 60).lstrip("_") for h in handles]
+    names = [textwrap.shorten(str(h.get_label()), 84).lstrip("_") for h in handles]
     wide = max(map(len, names), default=0)
     n_columns = max(1, min(len(names), 92 // (wide + 6)))
     if figure is None:
@@ -246,7 +246,8 @@ def _shifts(points: Sequence[Point], n_series: int) -> dict[tuple[int, int], flo
     """How far from the middle of its row a point is: one beside the other."""
     in_row: dict[int, list[int]] = {}
     for p in points:
-        in_row.setdefault(p.row, []).append(p.series)
+        if not math.isnan(p.value):
+            in_row.setdefault(p.row, []).append(p.series)
     step = 0.6 / max(n_series - 1, 1)
     return {
         (row, series): (place - (len(there) - 1) / 2) * step
