@@ -69,6 +69,23 @@ from llamaherd.research.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coded import Coded
 from llamaherd.research.prompts import PromptPreview, prompt_preview
 from llamaherd.research.robustness import Robustness, robustness
+from llamaherd.research.estimate import estimate
+from llamaherd.research.estimates import Estimate, Estimates
+from llamaherd.research.gold import gold_sample, read_gold
+from llamaherd.research.gold_drawn import GoldSample
+from llamaherd.research.reliability import (
+    compute_confusion_matrices,
+    intercoder_reliability,
+)
+from llamaherd.research.statistics import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from llamaherd.research.statistics.sampling import GoldSize, gold_size
+from llamaherd.research.validate import validate
+from llamaherd.research.validation import Validation
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -89,8 +106,12 @@ __all__ = [
     "EmbedStats",
     "Embeddings",
     "Example",
+    "Estimate",
+    "Estimates",
     "ForkError",
     "GenerationError",
+    "GoldSample",
+    "GoldSize",
     "Handle",
     "Interrupted",
     "Job",
@@ -121,6 +142,7 @@ __all__ = [
     "SamplingParams",
     "ScoreResults",
     "Stats",
+    "Validation",
     "Vote",
     "annotate",
     "apply_chat_template",
@@ -128,17 +150,27 @@ __all__ = [
     "calibrate_contextual",
     "classify_calibrated",
     "classify_parallel",
+    "cohen_kappa",
+    "compute_confusion_matrices",
     "detokenize",
     "embed_parallel",
+    "estimate",
     "generate",
     "generate_parallel",
+    "gold_sample",
+    "gold_size",
+    "gwet_ac1",
+    "intercoder_reliability",
     "journal_read",
+    "krippendorff_alpha",
     "model_metadata",
     "model_optimize",
+    "percent_agreement",
     "perplexity",
     "prompt_preview",
     "read_codebook",
     "robustness",
+    "read_gold",
     "score_parallel",
     "start_annotate",
     "start_classify",
@@ -149,6 +181,7 @@ __all__ = [
     "start_score",
     "structured",
     "tokenize",
+    "validate",
     "vote",
     "write_codebook",
 ]

@@ -28,6 +28,15 @@ from llamaherd._r.embeddings import (
     embed_result,
     embed_start,
 )
+from llamaherd._r.estimation import (
+    estimate_means,
+    estimate_regression,
+    gold_codes,
+    gold_draw,
+    gold_read,
+    gold_size,
+    gold_write,
+)
 from llamaherd._r.models import (
     apply_chat_template,
     backend_free,
@@ -55,11 +64,20 @@ from llamaherd._r.scores import (
     score_result,
     score_start,
 )
+from llamaherd._r.validation import (
+    agreement,
+    confusion_tables,
+    coverage_curve,
+    for_people,
+    reliability,
+    validate,
+)
 
 __all__ = [
     "annotate_result",
     "annotate_roles",
     "annotate_start",
+    "agreement",
     "apply_chat_template",
     "backend_free",
     "backend_init",
@@ -72,12 +90,22 @@ __all__ = [
     "codebook_preview",
     "codebook_read",
     "codebook_write",
+    "confusion_tables",
     "context_create",
     "context_plan",
+    "coverage_curve",
     "detokenize",
     "embed_result",
     "embed_start",
+    "estimate_means",
+    "estimate_regression",
+    "for_people",
     "generate_start",
+    "gold_codes",
+    "gold_draw",
+    "gold_read",
+    "gold_size",
+    "gold_write",
     "is_closed",
     "job_cancel",
     "job_result",
@@ -91,9 +119,11 @@ __all__ = [
     "perplexity_start",
     "robustness_compare",
     "robustness_plan",
+    "reliability",
     "schema_prompt",
     "score_result",
     "score_start",
     "sha256",
     "tokenize",
+    "validate",
 ]
