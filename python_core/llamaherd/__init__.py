@@ -67,16 +67,16 @@ from llamaherd.research.annotate import annotate, start_annotate
 from llamaherd.research.codebook import Codebook, Example
 from llamaherd.research.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coded import Coded
-from llamaherd.research.prompts import PromptPreview, prompt_preview
-from llamaherd.research.robustness import Robustness, robustness
 from llamaherd.research.estimate import estimate
 from llamaherd.research.estimates import Estimate, Estimates
 from llamaherd.research.gold import gold_sample, read_gold
 from llamaherd.research.gold_drawn import GoldSample
+from llamaherd.research.prompts import PromptPreview, prompt_preview
 from llamaherd.research.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,
 )
+from llamaherd.research.robustness import Robustness, robustness
 from llamaherd.research.statistics import (
     cohen_kappa,
     gwet_ac1,
@@ -105,9 +105,9 @@ __all__ = [
     "EmbedProgress",
     "EmbedStats",
     "Embeddings",
-    "Example",
     "Estimate",
     "Estimates",
+    "Example",
     "ForkError",
     "GenerationError",
     "GoldSample",
@@ -169,8 +169,8 @@ __all__ = [
     "perplexity",
     "prompt_preview",
     "read_codebook",
-    "robustness",
     "read_gold",
+    "robustness",
     "score_parallel",
     "start_annotate",
     "start_classify",

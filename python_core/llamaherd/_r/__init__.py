@@ -74,10 +74,10 @@ from llamaherd._r.validation import (
 )
 
 __all__ = [
+    "agreement",
     "annotate_result",
     "annotate_roles",
     "annotate_start",
-    "agreement",
     "apply_chat_template",
     "backend_free",
     "backend_init",
@@ -117,9 +117,9 @@ __all__ = [
     "optimize_start",
     "perplexity_result",
     "perplexity_start",
+    "reliability",
     "robustness_compare",
     "robustness_plan",
-    "reliability",
     "schema_prompt",
     "score_result",
     "score_start",
