@@ -2,7 +2,7 @@
 # The virtual environment .venv in the project, in three steps that make runs as needed:
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
-#   setup_python.sh dev      the tools of scripts/requirements-dev.txt
+#   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -44,7 +44,12 @@ install_package_steps() {
 
 install_dev() {
   say 'installing the test and lint tools'
-  logged python-dev pip install -r scripts/requirements-dev.txt
+  logged python-dev install_dev_steps
+}
+
+install_dev_steps() {
+  pip install -r scripts/requirements-dev.txt
+  pip install --no-deps -r scripts/requirements-oracles.txt
 }
 
 "install_$1"

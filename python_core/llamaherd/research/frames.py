@@ -1,0 +1,189 @@
+"""Columns of data frames of any kind: pandas, polars, Arrow, or a dict of lists.
+
+narwhals knows the libraries; none of them is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from narwhals.exceptions import DuplicateError
+
+from llamaherd.core import checks
+
+if TYPE_CHECKING:
+    Frame = nw.DataFrame[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Categories:
+    """A column of labels, of which all that there may be are known.
+
+    pandas and polars have a type for it; elsewhere it is a column of texts.
+
+    Attributes:
+        values: A label for each row, or None.
+        names: All labels, in their order.
+        ordered: Whether that order has a meaning.
+    """
+
+    values: Sequence[str | None]
+    names: tuple[str, ...]
+    ordered: bool = False
+
+
+def n_rows(frame: object) -> int:
+    """Number of rows.
+
+    Raises:
+        TypeError: `frame` is no data frame.
+        ValueError: It is a dict of columns that differ in length.
+    """
+    if isinstance(frame, Mapping):
+        return _length(frame)
+    return len(_open(frame))
+
+
+def names(frame: object) -> list[str]:
+    """Names of the columns, in their order.
+
+    Raises:
+        TypeError: `frame` is no data frame.
+        ValueError: Two columns have the same name.
+    """
+    if isinstance(frame, Mapping):
+        return [str(name) for name in frame]
+    return list(_open(frame).columns)
+
+
+def column(frame: object, name: str, argument: str) -> list[Any]:
+    """The values of a column as Python has them; None where one is missing.
+
+    Missing is what the library calls so, and NaN.
+
+    Args:
+        frame: A data frame.
+        name: Of the column.
+        argument: What messages call `name`.
+
+    Raises:
+        TypeError: `frame` is no data frame, or `name` no str.
+        ValueError: It has no such column.
+    """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"{argument} must be the name of a column, not {checks.shown(name)}"
+        )
+    there = names(frame)
+    if name not in there:
+        shown = ", ".join(repr(each) for each in there[:20]) or "none"
+        more = f" and {len(there) - 20} more" if len(there) > 20 else ""
+        raise ValueError(
+            f"{argument} must be a column of the data frame, not {checks.shown(name)}; "
+            f"there are {shown}{more}"
+        )
+    if isinstance(frame, Mapping):
+        _length(frame)
+        return [_or_none(value) for value in _listed(frame[name])]
+    return [_or_none(value) for value in _open(frame)[name].to_list()]
+
+
+def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
+    """The same data frame with more columns; rows, index and other columns stay.
+
+    Args:
+        frame: A data frame; it is not changed.
+        new: Values by name: sequences with one for each row, arrays or `Categories`.
+
+    Returns:
+        A data frame of the same kind; of a mapping a dict.
+
+    Raises:
+        TypeError: `frame` is no data frame.
+        ValueError: A column has another number of values than the frame has rows.
+    """
+    n = n_rows(frame)
+    for name, values in new.items():
+        given = len(values.values if isinstance(values, Categories) else values)
+        if given != n:
+            raise ValueError(f"column {name!r} must have {n} values, not {given}")
+    if isinstance(frame, Mapping):
+        plain = {name: _listed(values) for name, values in new.items()}
+        return {**frame, **plain}
+    opened = _open(frame)
+    made = [_series(opened, name, values) for name, values in new.items()]
+    return opened.with_columns(*made).to_native() if made else frame
+
+
+def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
+    backend = frame.implementation
+    if isinstance(values, Categories):
+        texts = list(values.values)
+        if backend.is_polars():
+            return nw.new_series(name, texts, nw.Enum(values.names), backend=backend)
+        made = nw.new_series(name, texts, nw.String, backend=backend)
+        if not backend.is_pandas():
+            return made
+        import pandas as pd  # noqa: PLC0415 - the caller has it
+
+        kind = pd.CategoricalDtype(list(values.names), ordered=values.ordered)
+        return nw.from_native(made.to_native().astype(kind), series_only=True)
+    if isinstance(values, np.ndarray):
+        return nw.new_series(name, values, backend=backend)
+    listed = list(values) if isinstance(values, Sequence) else _listed(values)
+    is_text = all(value is None or isinstance(value, str) for value in listed)
+    if is_text:  # also where all are missing
+        return nw.new_series(name, listed, nw.String, backend=backend)
+    return nw.new_series(name, listed, backend=backend)
+
+
+def _open(frame: object) -> Frame:
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except DuplicateError as error:
+        raise ValueError(
+            f"the data frame has columns of the same name: {error}"
+        ) from None
+    except TypeError:
+        hint = "; .collect() it first" if hasattr(frame, "collect") else ""
+        raise TypeError(
+            "the data frame must be one of pandas, polars or pyarrow, or a dict of "
+            f"lists, not {checks.shown(frame)}{hint}"
+        ) from None
+
+
+def _length(frame: Mapping[str, Any]) -> int:
+    lengths = {}
+    for name, values in frame.items():
+        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+            raise TypeError(f"column {name!r} must be a list, not {checks.shown(values)}")
+        lengths[name] = len(values)
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
+        raise ValueError(f"columns must have the same number of rows, not {told}")
+    return next(iter(lengths.values()), 0)
+
+
+def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+    """A list: of an array or a series with Python's own numbers."""
+    if isinstance(values, Categories):
+        return list(values.values)
+    for method in ("to_list", "tolist", "to_pylist"):
+        if hasattr(values, method):
+            return list(getattr(values, method)())
+    return list(values)
+
+
+def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
+    """None for what is missing: NaN, NaT and NA are not equal to themselves."""
+    if value is None or type(value) is str:
+        return value
+    if type(value).__name__ in {"NAType", "NaTType"}:
+        return None
+    if isinstance(value, (float, np.floating, np.datetime64)) and value != value:  # noqa: PLR0124
+        return None
+    return value
