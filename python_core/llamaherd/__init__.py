@@ -30,6 +30,7 @@ from llamaherd.core.errors import (
     ChatTemplateError,
     ContextClosedError,
     ContextError,
+    DownloadError,
     ForkError,
     GenerationError,
     Interrupted,
@@ -54,12 +55,18 @@ from llamaherd.core.scores import (
 )
 from llamaherd.core.stats import Load, Progress, RequestStats, Stats
 from llamaherd.core.votes import Vote, vote
+from llamaherd.hub.fetch import download_model
+from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
+from llamaherd.hub.ollama import OllamaModel, list_ollama_models
+from llamaherd.hub.profile import HardwareProfile, hardware_profile
+from llamaherd.hub.tokens import set_hf_token
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
 from llamaherd.memory.plan import Plan
 from llamaherd.model.chat import apply_chat_template
 from llamaherd.model.model import Model, model_metadata
 from llamaherd.model.tokens import detokenize, tokenize
+from llamaherd.optimize.cached import optimized_model
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
@@ -92,6 +99,7 @@ from llamaherd.run.job import Job
 
 __all__ = [
     "AbiMismatchError",
+    "CachedModel",
     "Calibration",
     "ChatTemplateError",
     "ClassifyResults",
@@ -101,6 +109,7 @@ __all__ = [
     "ContextClosedError",
     "ContextError",
     "Continuation",
+    "DownloadError",
     "EmbedJob",
     "EmbedProgress",
     "EmbedStats",
@@ -113,6 +122,7 @@ __all__ = [
     "GoldSample",
     "GoldSize",
     "Handle",
+    "HardwareProfile",
     "Interrupted",
     "Job",
     "JournalEntry",
@@ -125,6 +135,7 @@ __all__ = [
     "ModelLoadError",
     "NativeError",
     "NoSpaceError",
+    "OllamaModel",
     "OptimizeJob",
     "OptimizeProgress",
     "OptimizeReport",
@@ -153,6 +164,7 @@ __all__ = [
     "cohen_kappa",
     "compute_confusion_matrices",
     "detokenize",
+    "download_model",
     "embed_parallel",
     "estimate",
     "generate",
@@ -160,11 +172,16 @@ __all__ = [
     "gold_sample",
     "gold_size",
     "gwet_ac1",
+    "hardware_profile",
     "intercoder_reliability",
     "journal_read",
     "krippendorff_alpha",
+    "list_cached_models",
+    "list_ollama_models",
+    "model_cache_dir",
     "model_metadata",
     "model_optimize",
+    "optimized_model",
     "percent_agreement",
     "perplexity",
     "prompt_preview",
@@ -172,6 +189,7 @@ __all__ = [
     "read_gold",
     "robustness",
     "score_parallel",
+    "set_hf_token",
     "start_annotate",
     "start_classify",
     "start_embed",
