@@ -64,13 +64,6 @@ from llamaherd._r.scores import (
     score_result,
     score_start,
 )
-from llamaherd._r.validation import (
-    agreement,
-    confusion_tables,
-    coverage_curve,
-    for_people,
-    reliability,
-    validate,
 from llamaherd._r.sources import (
     cache_dir,
     cached_models,
@@ -86,6 +79,14 @@ from llamaherd._r.sources import (
     optimized_keep,
     optimized_look,
     supports_gpu,
+)
+from llamaherd._r.validation import (
+    agreement,
+    confusion_tables,
+    coverage_curve,
+    for_people,
+    reliability,
+    validate,
 )
 
 __all__ = [
@@ -116,6 +117,11 @@ __all__ = [
     "embed_start",
     "estimate_means",
     "estimate_regression",
+    "fetch_cancel",
+    "fetch_result",
+    "fetch_start",
+    "fetch_wait",
+    "file_sha256",
     "for_people",
     "generate_start",
     "gold_codes",
@@ -123,12 +129,6 @@ __all__ = [
     "gold_read",
     "gold_size",
     "gold_write",
-    "fetch_cancel",
-    "fetch_result",
-    "fetch_start",
-    "fetch_wait",
-    "file_sha256",
-    "generate_start",
     "hardware_profile",
     "is_closed",
     "job_cancel",
