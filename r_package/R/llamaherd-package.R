@@ -12,6 +12,7 @@
 #' * [classify_parallel()] gives the probability of each label, [score_parallel()] that of given
 #'   continuations, [perplexity()] that of texts.
 #' * [embed_parallel()] makes vectors of texts.
+#' * [gold_sample()] draws texts for people to code, [estimate()] corrects what labels get wrong.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
 #' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
