@@ -97,7 +97,13 @@ class_labels <- function(x, error_call) {
   fits <- length(readings) > 0 && all(nzchar(trimws(readings)))
   if (!fits || anyNA(names) || anyDuplicated(readings)) {
     must <- "texts, at least one, none empty, and no two the same"
-    abort_argument("labels", must, x, error_call)
+    twice <- readings[duplicated(readings)]
+    hint <- if (length(twice) > 0) {
+      sprintf("%s is there twice.", encodeString(twice[[1]], quote = "\""))
+    } else {
+      "Such as c(\"positive\", \"negative\")."
+    }
+    abort_argument("labels", must, x, error_call, hint)
   }
   list(labels = as_py_list(readings), names = as_py_list(names))
 }

@@ -140,7 +140,10 @@ spec_keys <- c(
 
 # A list of complete specifications, named by their ids.
 explore_specs <- function(models, defaults, prompts, error_call) {
-  if (inherits(models, "llamaherd_model") || "model_path" %in% names(models)) {
+  if (
+    inherits(models, "llamaherd_model") ||
+      any(c("model_path", "predictor") %in% names(models))
+  ) {
     models <- list(models)
   }
   if (length(models) == 0 || !(is.list(models) || is.character(models))) {

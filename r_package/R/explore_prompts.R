@@ -52,7 +52,7 @@ from_template <- function(x, error_call) {
   vectors <- shown[vapply(shown, is.atomic, NA)]
   n <- if (is.null(x$sample_id)) max(lengths(vectors), 1L) else length(x$sample_id)
   sections <- Map(
-    \(name, value) paste0("## ", name, "\n", rep_len(section(value, n), n)),
+    \(name, value) paste0("## ", name, "\n", rep_len(section(value, n, name), n)),
     names(shown),
     shown
   )
@@ -65,20 +65,21 @@ from_template <- function(x, error_call) {
 }
 
 # Text of a section: one for each sample, or one for all.
-section <- function(value, n) {
+section <- function(value, n, title) {
   if (is.factor(value)) {
     value <- as.character(value)
   }
   if (is.data.frame(value)) {
-    return(blocks(lapply(seq_len(nrow(value)), \(i) as.list(value[i, , drop = FALSE]))))
+    rows <- lapply(seq_len(nrow(value)), \(i) as.list(value[i, , drop = FALSE]))
+    return(blocks(rows, title))
   }
   if (is.list(value)) {
     is_block <- vapply(value, \(x) is.list(x) && rlang::is_named(x), NA)
     if (length(value) > 0 && all(is_block) && is.null(names(value))) {
-      return(blocks(value))
+      return(blocks(value, title))
     }
     parts <- Map(
-      \(name, x) paste0("### ", name, "\n", section(x, 0L)),
+      \(name, x) paste0("### ", name, "\n", section(x, 0L, name)),
       rlang::names2(value),
       value
     )
@@ -91,14 +92,18 @@ section <- function(value, n) {
   paste0("- ", value, collapse = "\n")
 }
 
-blocks <- function(rows) {
+# "Examples" are numbered as "Example 1" and so on.
+blocks <- function(rows, title) {
+  one <- sub("s$", "", title)
   texts <- vapply(
     seq_along(rows),
     \(i) {
       row <- rows[[i]]
       cells <- vapply(row, \(x) paste(as.character(x), collapse = ", "), "")
       paste0(
-        "### Example ",
+        "### ",
+        one,
+        " ",
         i,
         "\n",
         paste0("- ", names(row), ": ", cells, collapse = "\n")

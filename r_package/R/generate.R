@@ -52,7 +52,12 @@ generate <- function(
   } else if (isTRUE(chat) && is_conversation(prompt)) {
     prompt <- list(prompt)
   } else if (!is.character(prompt) || length(prompt) != 1 || is.na(prompt)) {
-    abort_argument("prompt", "a string or token ids", prompt, error_call)
+    hint <- if (length(prompt) > 1) {
+      "generate_parallel() answers several."
+    } else {
+      prompts_hint(prompt)
+    }
+    abort_argument("prompt", "a string or token ids", prompt, error_call, hint)
   }
   prompts <- chat_or_prompts(prompt, "prompt", error_call)
   options <- c(sampling_options(error_call, list(...), 1L), prompts$options)

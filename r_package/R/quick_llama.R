@@ -132,12 +132,15 @@ check_questions <- function(prompt, error_call) {
 
 quick_default <- "hf:unsloth/Llama-3.2-3B-Instruct-GGUF:Q4_K_M"
 
-default_model <- function(verbosity, error_call) {
+default_model <- function(
+  verbosity,
+  error_call,
+  models = suppressMessages(list_cached_models())
+) {
   named <- getOption("llamaherd.model")
   if (!is.null(named)) {
     return(check_string(named, "getOption(\"llamaherd.model\")", error_call = error_call))
   }
-  models <- suppressMessages(list_cached_models())
   chat <- grepl("instruct|chat|[-_.]it[-_.]", models$name, ignore.case = TRUE)
   models <- models[chat & !grepl("llamaherd[.]gguf$", models$name), ]
   if (nrow(models) > 0) {

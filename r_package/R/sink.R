@@ -32,7 +32,11 @@ annotation_sink_csv <- function(path, append = FALSE) {
     rows <- do.call(paste, c(unname(lapply(chunk, csv_cells)), sep = ","))
     header <- if (!has_header) paste(csv_cells(names(chunk)), collapse = ",")
     has_header <<- TRUE
-    writeLines(enc2utf8(c(header, if (nrow(chunk) > 0) rows)), con, useBytes = TRUE)
+    writeLines(
+      enc2utf8(as.character(c(header, if (nrow(chunk) > 0) rows))),
+      con,
+      useBytes = TRUE
+    )
     invisible(model_id)
   }
 }

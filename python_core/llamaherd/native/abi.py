@@ -34,7 +34,9 @@ def libllama_folder() -> Path:
         return Path(override)
     spec = find_spec("llama_cpp")
     if spec is None or spec.origin is None:
-        raise AbiMismatchError("llamaherd needs llama-cpp-python, which is not installed")
+        raise AbiMismatchError(
+            f"llamaherd needs llama-cpp-python, which is not installed. {_CURE}"
+        )
     return Path(spec.origin).parent / "lib"
 
 
