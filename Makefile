@@ -37,7 +37,8 @@ $(PACKAGE): $(LLAMA) pyproject.toml CMakeLists.txt scripts/requirements-build.tx
             $(call inputs,capi_shim python_core)
 	@scripts/setup_python.sh package && touch $@
 
-$(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-build.txt
+$(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-oracles.txt \
+        scripts/requirements-build.txt
 	@scripts/setup_python.sh dev && touch $@
 
 $(R_PACKAGE): DESCRIPTION r_package/DESCRIPTION $(call inputs,r_package/R r_package/NAMESPACE r_package/man r_package/inst) | system

@@ -2,7 +2,7 @@
 # The virtual environment .venv in the project, in three steps that make runs as needed:
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
-#   setup_python.sh dev      the tools of scripts/requirements-dev.txt
+#   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -39,12 +39,17 @@ install_package() {
 
 install_package_steps() {
   pip install -r scripts/requirements-build.txt
-  pip install --no-build-isolation --config-settings=build-dir=build/wheel '.[server]'
+  pip install --no-build-isolation --config-settings=build-dir=build/wheel '.[hub,research,server]'
 }
 
 install_dev() {
   say 'installing the test and lint tools'
-  logged python-dev pip install -r scripts/requirements-dev.txt
+  logged python-dev install_dev_steps
+}
+
+install_dev_steps() {
+  pip install -r scripts/requirements-dev.txt
+  pip install --no-deps -r scripts/requirements-oracles.txt
 }
 
 "install_$1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llamaherd.api.running import none_answered, run_to_end, start
-from llamaherd.api.scoring import SPACE, made_requests, open_context, rendered, scoring
+from llamaherd.api.scoring import SPACE, made_requests, open_context, scoring
 from llamaherd.core import checks
 from llamaherd.core.calibration import METHODS, Calibration, calibrate_batch
 from llamaherd.core.calibration import calibrate_contextual as _contextual
@@ -15,6 +15,7 @@ from llamaherd.core.scores import (
     Normalize,
 )
 from llamaherd.run.labels import checked_labels, classified
+from llamaherd.run.requests import rendered
 
 if TYPE_CHECKING:
     import os

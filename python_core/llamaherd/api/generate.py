@@ -333,7 +333,7 @@ def _make_call(
     logprobs: int | None,
 ) -> Call:
     if context.closed:
-        raise ContextClosedError("ctx is closed")
+        raise ContextClosedError("ctx is closed: make another one of its model")
     requests, base = make_requests(
         context.model,
         prompts,

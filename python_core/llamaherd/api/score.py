@@ -12,8 +12,6 @@ from llamaherd.api.scoring import (
     SPACE,
     made_requests,
     open_context,
-    parsing,
-    rendered,
     scoring,
 )
 from llamaherd.core import checks
@@ -23,6 +21,7 @@ from llamaherd.core.scores import (
     ScoreResults,
 )
 from llamaherd.model.joined import Joiner
+from llamaherd.run.requests import parsing, rendered
 from llamaherd.run.scoring import text_request
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
 from llamaherd.journal.recording import recorded
-from llamaherd.model.chat import chat_prompts
 from llamaherd.model.joined import Joiner
-from llamaherd.model.tokens import PARSE_SPECIAL
 from llamaherd.run.call import ON_ERROR, Call, OnError
 from llamaherd.run.contexts_of_llamas import as_context
+from llamaherd.run.requests import parsing
 from llamaherd.run.scoring import Scoring, scoring_request
 
 if TYPE_CHECKING:
@@ -40,28 +39,8 @@ def open_context(ctx: Context | Llama) -> Context:
     """The context to run in; ContextClosedError: it is closed."""
     context = as_context(ctx)
     if context.closed:
-        raise ContextClosedError("ctx is closed")
+        raise ContextClosedError("ctx is closed: make another one of its model")
     return context
-
-
-def rendered(
-    model: Model, prompts: object, *, chat: bool, system: str | None
-) -> list[object]:
-    """Prompts as they are read: of a chat those that its template makes."""
-    if checks.flag("chat", chat):
-        return list(chat_prompts(model, prompts, system))
-    if system is not None:
-        raise ValueError(
-            f"system needs chat=True; without it there is no place for "
-            f"{checks.shown(system)}"
-        )
-    return checks.prompt_list(prompts)
-
-
-def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
-    """Whether the texts of special tokens mean those: in a rendered chat they do."""
-    checks.choice("parse_special", parse_special, PARSE_SPECIAL)
-    return True if chat and parse_special == "auto" else parse_special
 
 
 def made_requests(

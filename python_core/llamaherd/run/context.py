@@ -129,7 +129,11 @@ class Context:
         yarn_orig_ctx: int | None = None,
     ) -> None:
         if not isinstance(model, Model):
-            raise TypeError(f"model must be a llamaherd.Model, not {model!r}")
+            raise TypeError(
+                f"model must be a llamaherd.Model, not {type(model).__name__}: "
+                'llamaherd.Model("model.gguf") loads one, and a context has its own in '
+                ".model"
+            )
         model.check_generates()
         told = dict(model.told.context)
         if n_ctx == "auto":

@@ -73,20 +73,11 @@ def make_requests(
     of_call = params_of_call(constraints.settings)
     if logprobs is not None:
         logprobs = checks.integer("logprobs", logprobs, 0, shim.MAX_LOGPROBS)
-    checks.choice("parse_special", parse_special, PARSE_SPECIAL)
-    if checks.flag("chat", chat):
-        prompts = chat_prompts(model, prompts, system)
-        # That template need not begin with a special token, but means those that it has.
-        parse_special = True if parse_special == "auto" else parse_special
-    elif system is not None:
-        raise ValueError(
-            f"system needs chat=True; without it there is no place for "
-            f"{checks.shown(system)}"
-        )
+    parse_special = parsing(parse_special, chat=chat)
+    given = rendered(model, prompts, chat=chat, system=system)
     params = params_of_prompts(of_call, params)
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
-    given = checks.prompt_list(prompts)
     each = constraints.of_prompts(_checked_params(params, len(given)))
     _check_samples(n, each)
     _check_common(model, each, constraints)
@@ -123,6 +114,27 @@ def make_requests(
             replace(request, seed=shim.derive_seed(request.seed, j)) for j in range(1, n)
         ]
     return requests, base
+
+
+def rendered(
+    model: Model, prompts: object, *, chat: bool, system: str | None
+) -> list[object]:
+    """Prompts as they are read: of a chat those that its template makes."""
+    if checks.flag("chat", chat):
+        return list(chat_prompts(model, prompts, system))
+    if system is not None:
+        raise ValueError(
+            f"system needs chat=True; without it there is no place for "
+            f"{checks.shown(system)}"
+        )
+    return checks.prompt_list(prompts)
+
+
+def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
+    """Whether the texts of special tokens mean those: in a rendered chat they do."""
+    checks.choice("parse_special", parse_special, PARSE_SPECIAL)
+    # A template need not begin with a special token, but means those that it has.
+    return True if chat and parse_special == "auto" else parse_special
 
 
 def _check_samples(n: int, each: Sequence[SamplingParams]) -> None:
