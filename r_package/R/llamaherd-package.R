@@ -11,6 +11,8 @@
 #'   data frame; [schema_prompt()] tells the model.
 #' * [classify_parallel()] gives the probability of each label, [score_parallel()] that of given
 #'   continuations, [perplexity()] that of texts.
+#' * [codebook()] says what is asked of texts, [annotate_texts()] codes a data frame by it,
+#'   [robustness()] tells how far the labels depend on its words.
 #' * [embed_parallel()] makes vectors of texts.
 #' * [gold_sample()] draws texts for people to code, [estimate()] corrects what labels get wrong.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
@@ -49,7 +51,7 @@
 #' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'
-#' Ctrl-C during [generate_parallel()], [generate()] or [embed_parallel()] is an interrupt of class
+#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is an interrupt of class
 #' `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
 #'
 #' @importFrom rlang %||%
