@@ -125,7 +125,7 @@ run_task <- function(task, object, prompts, options, env) {
   progress <- check_flag(env$progress, "progress", env)
   display <- list(verbosity = verbosity)
   result <- run_call(task, object, prompts, options, display, progress, env)
-  report(result, options$on_error, verbosity, env)
+  tell_failures(result, options$on_error, verbosity, env)
   result
 }
 

@@ -67,7 +67,7 @@ generate <- function(
   task <- generate_task(options, check_flag(dotted), context$model)
   result <- run_call(task, object, prompts, options, display, FALSE, error_call)
   bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
-  report(result, "stop", display$verbosity, error_call, bound)
+  tell_failures(result, "stop", display$verbosity, error_call, bound)
   document_answers("generate", prompts, result, options)
   result
 }

@@ -242,7 +242,7 @@ generate_parallel <- function(
   result <- run_call(task, object, prompts, options, display, progress, error_call)
   bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
-  report(result, options$on_error, display$verbosity, error_call, bound, n)
+  tell_failures(result, options$on_error, display$verbosity, error_call, bound, n)
   document_answers("generate_parallel", prompts, result, options)
   as_samples(result, prompts$names, n)
 }

@@ -152,7 +152,7 @@ draw_bar <- function(state, width = cli::console_width()) {
 
 # What a call has to say at its end: a line of statistics, and one warning, or the error
 # that on_error = "stop" asks for.
-report <- function(
+tell_failures <- function(
   result,
   on_error,
   verbosity,

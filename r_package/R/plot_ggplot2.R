@@ -18,7 +18,7 @@ ggplot_of <- function(picture) {
 }
 
 # Of data frames' columns, which checks of the package take for variables.
-column <- function(name) rlang::sym(name)
+of_data <- function(name) rlang::sym(name)
 
 ggplot_theme <- function(grid = "x") {
   none <- ggplot2::element_blank()
@@ -48,16 +48,16 @@ ggplot_bars <- function(picture) {
   notes$text <- paste0(" ", picture$notes)
   fill <- if (single) okabe_ito[[1]] else shades[seq_len(nlevels(data$part))]
   room <- 0.02 + 0.02 * max(nchar(picture$notes))
-  ggplot2::ggplot(data, ggplot2::aes(x = !!column("n"), y = !!column("row"))) +
+  ggplot2::ggplot(data, ggplot2::aes(x = !!of_data("n"), y = !!of_data("row"))) +
     ggplot2::geom_col(
-      ggplot2::aes(fill = !!column("part")),
+      ggplot2::aes(fill = !!of_data("part")),
       width = 0.7,
       colour = "#333333",
       linewidth = 0.2,
       position = ggplot2::position_stack(reverse = TRUE)
     ) +
     ggplot2::geom_text(
-      ggplot2::aes(label = !!column("text")),
+      ggplot2::aes(label = !!of_data("text")),
       data = notes,
       hjust = 0,
       size = 3
@@ -78,14 +78,17 @@ ggplot_forest <- function(picture) {
   has_spans <- !is.null(picture$spans)
   apart <- if (has_spans) 0 else 0.6
   dodge <- ggplot2::position_dodge2(width = apart, reverse = TRUE, padding = 0)
-  plot <- ggplot2::ggplot(data, ggplot2::aes(x = !!column("value"), y = !!column("row")))
+  plot <- ggplot2::ggplot(
+    data,
+    ggplot2::aes(x = !!of_data("value"), y = !!of_data("row"))
+  )
   if (has_spans) {
     plot <- plot +
       ggplot2::geom_linerange(
         ggplot2::aes(
-          xmin = !!column("low"),
-          xmax = !!column("high"),
-          y = !!column("row")
+          xmin = !!of_data("low"),
+          xmax = !!of_data("high"),
+          y = !!of_data("row")
         ),
         data = picture$spans,
         inherit.aes = FALSE,
@@ -97,7 +100,7 @@ ggplot_forest <- function(picture) {
     lines <- data.frame(at = unname(picture$lines), name = names(picture$lines))
     plot <- plot +
       ggplot2::geom_vline(
-        ggplot2::aes(xintercept = !!column("at"), linetype = !!column("name")),
+        ggplot2::aes(xintercept = !!of_data("at"), linetype = !!of_data("name")),
         data = lines,
         colour = "#555555",
         linewidth = 0.4
@@ -108,9 +111,9 @@ ggplot_forest <- function(picture) {
     plot <- plot +
       ggplot2::geom_linerange(
         ggplot2::aes(
-          xmin = !!column("low"),
-          xmax = !!column("high"),
-          colour = !!column("series")
+          xmin = !!of_data("low"),
+          xmax = !!of_data("high"),
+          colour = !!of_data("series")
         ),
         position = if (n > 1) dodge else "identity",
         linewidth = 0.6,
@@ -125,9 +128,9 @@ ggplot_forest <- function(picture) {
   plot +
     ggplot2::geom_point(
       ggplot2::aes(
-        fill = !!column("series"),
-        shape = !!column("series"),
-        colour = !!column("series")
+        fill = !!of_data("series"),
+        shape = !!of_data("series"),
+        colour = !!of_data("series")
       ),
       position = if (n > 1 && !has_spans) dodge else "identity",
       size = 2.2,
@@ -153,9 +156,9 @@ ggplot_matrix <- function(picture) {
   data <- picture$data
   many <- nlevels(data$row) > 20
   long <- max(nchar(levels(data$column))) > 60 / (nlevels(data$column) + 1)
-  plot <- ggplot2::ggplot(data, ggplot2::aes(!!column("column"), !!column("row"))) +
+  plot <- ggplot2::ggplot(data, ggplot2::aes(!!of_data("column"), !!of_data("row"))) +
     ggplot2::geom_tile(
-      ggplot2::aes(fill = !!column("share")),
+      ggplot2::aes(fill = !!of_data("share")),
       colour = "white",
       linewidth = 0.5
     )
@@ -163,7 +166,7 @@ ggplot_matrix <- function(picture) {
     data$ink <- ifelse(data$share > 0.6, "white", "black")
     plot <- plot +
       ggplot2::geom_text(
-        ggplot2::aes(label = big(!!column("n"))),
+        ggplot2::aes(label = big(!!of_data("n"))),
         data = data,
         colour = data$ink,
         size = 3
@@ -186,14 +189,14 @@ ggplot_matrix <- function(picture) {
 
 ggplot_curve <- function(picture) {
   data <- picture$data
-  plot <- ggplot2::ggplot(data, ggplot2::aes(!!column("x"), !!column("y"))) +
+  plot <- ggplot2::ggplot(data, ggplot2::aes(!!of_data("x"), !!of_data("y"))) +
     ggplot2::geom_line(
       ggplot2::aes(linetype = picture$named),
       data = picture$reference,
       colour = "#777777"
     ) +
     ggplot2::scale_linetype_manual(NULL, values = "dashed")
-  ends <- ggplot2::aes(ymin = !!column("low"), ymax = !!column("high"))
+  ends <- ggplot2::aes(ymin = !!of_data("low"), ymax = !!of_data("high"))
   plot <- if (picture$steps) {
     plot +
       ggplot2::geom_ribbon(ends, fill = okabe_ito[[6]], alpha = 0.35) +
@@ -230,11 +233,11 @@ ggplot_timeline <- function(picture) {
   )
   ggplot2::ggplot(long) +
     ggplot2::geom_rect(ggplot2::aes(
-      xmin = !!column("from"),
-      xmax = !!column("to"),
-      ymin = !!column("place") - 0.5,
-      ymax = !!column("place") + 0.5,
-      fill = !!column("phase")
+      xmin = !!of_data("from"),
+      xmax = !!of_data("to"),
+      ymin = !!of_data("place") - 0.5,
+      ymax = !!of_data("place") + 0.5,
+      fill = !!of_data("phase")
     )) +
     ggplot2::scale_fill_manual(NULL, values = phase_colours) +
     ggplot2::scale_y_reverse(expand = ggplot2::expansion(0.01)) +
