@@ -12,6 +12,7 @@
 #' * [classify_parallel()] gives the probability of each label, [score_parallel()] that of given
 #'   continuations, [perplexity()] that of texts.
 #' * [embed_parallel()] makes vectors of texts.
+#' * [validate()] tells how far labels can be believed, [agreement()] how far coders agree.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
 #' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
