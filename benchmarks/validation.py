@@ -2,10 +2,10 @@
 
     python benchmarks/validation.py TEXTS.csv MODEL.gguf [--draws 1000]
 
-TEXTS.csv has columns `text` and `label`, positive, neutral or negative, of people. Texts are
-classified after eight examples, with batch calibration. Then gold samples of 200 texts are
-drawn, those of which the model is less sure more often; the labels of the others are put
-aside. One of the samples is shown as the example of docs/validation.md; of all it is
+TEXTS.csv has columns `text` and `label`, positive, neutral or negative, of people. Texts
+are classified after eight examples, with batch calibration. Then gold samples of 200 texts
+are drawn, those of which the model is less sure more often; the labels of the others are
+put aside. One of the samples is shown as the example of docs/validation.md; of all it is
 counted how often a 95% interval has the number that all texts have.
 """
 
@@ -138,15 +138,13 @@ def main() -> None:
     page = filled(page, "example", f"{about}\n\n```\n{example!r}\n```")
     head = [
         f"{options.draws:,} gold samples of {N_GOLD}, drawn by uncertainty.\n",
-        "| | of all texts | weighted: mean | interval has it | unweighted: mean | "
-        "interval has it |",
+        "| | all texts | weighted: mean | interval has it | unweighted: mean | has it |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     lines = coverage(frame, probs, truth, options.draws)
     page = filled(page, "coverage", "\n".join([*head, *lines]))
     head = [
-        "| accuracy wanted | reached by | texts for people | the model keeps | their "
-        "accuracy |",
+        "| accuracy wanted | reached by | for people | the model keeps | their accuracy |",
         "| ---: | --- | ---: | ---: | ---: |",
     ]
     lines = selective(example, labels, truth)
