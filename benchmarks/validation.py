@@ -3,9 +3,9 @@
     python benchmarks/validation.py TEXTS.csv MODEL.gguf [--draws 1000]
 
 TEXTS.csv has columns `text` and `label`, positive, neutral or negative, of people. Texts
-are classified after eight examples, with batch calibration. Then gold samples of 200 texts
-are drawn, those of which the model is less sure more often; the labels of the others are
-put aside. One of the samples is shown as the example of docs/validation.md; of all it is
+are classified after eight examples, with batch calibration. Then gold samples of 200 are
+drawn, those of which the model is less sure more often; the labels of the others are put
+aside. One of the samples is shown as the example of docs/validation.md; of all it is
 counted how often a 95% interval has the number that all texts have.
 """
 
@@ -144,7 +144,7 @@ def main() -> None:
     lines = coverage(frame, probs, truth, options.draws)
     page = filled(page, "coverage", "\n".join([*head, *lines]))
     head = [
-        "| accuracy wanted | reached by | for people | the model keeps | their accuracy |",
+        "| wanted | reached by | for people | the model keeps | their accuracy |",
         "| ---: | --- | ---: | ---: | ---: |",
     ]
     lines = selective(example, labels, truth)
