@@ -13,6 +13,7 @@
 #'   continuations, [perplexity()] that of texts.
 #' * [embed_parallel()] makes vectors of texts.
 #' * [validate()] tells how far labels can be believed, [agreement()] how far coders agree.
+#' * [gold_sample()] draws texts for people to code, [estimate()] corrects what labels get wrong.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
 #' * [tokenize()], [detokenize()] and [model_metadata()] look inside.

@@ -17,6 +17,7 @@ from llamaherd.research.gold_use import check_same_texts, used_gold
 from llamaherd.research.statistics.dsl import TARGETS, Target
 
 if TYPE_CHECKING:
+    from llamaherd.research.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 Model = Literal["mean", "ols", "logit"]
@@ -131,7 +132,7 @@ def settings_of(
         ValueError: One is none, or there are too few codes.
         TypeError: Methods are no list.
     """
-    if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
+    if isinstance(methods, str) or not methods:
         raise TypeError(f"methods must be a list of {', '.join(METHODS)}")
     for method in methods:
         checks.choice("methods", method, METHODS)

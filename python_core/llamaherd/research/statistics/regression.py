@@ -129,7 +129,10 @@ def _newton(x: Floats, y: Floats, weights: Floats) -> Floats:
         if size < _TOLERANCE:
             _check_separated(x, theta)
             return theta
-        step = _solved(information("logit", x, weights, theta), gap)
+        try:
+            step = _solved(information("logit", x, weights, theta), gap)
+        except FitError:  # the columns are independent: theta grows without bound
+            break
         for _ in range(_HALVINGS):
             new = theta + step
             new_gap = _gap(x, y, weights, new)

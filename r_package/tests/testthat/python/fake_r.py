@@ -15,7 +15,9 @@ import hashlib
 import json
 import math
 import struct
+import sys
 import time
+from pathlib import Path
 
 NAN = math.nan
 
@@ -224,6 +226,139 @@ def optimize_result(job):
             "same_answers": [1.0, 0.8],
         },
     }
+
+
+class DownloadError(Exception):
+    pass
+
+
+class FetchJob:
+    """Finds "hf:there/PATH" at /PATH; "hf:slow/x" never ends."""
+
+    def __init__(self, source, options):
+        self.source = source
+        self.options = options
+        self.n_looks = 0
+        self.is_cancelled = False
+
+
+@_boundary
+def fetch_start(source, options):
+    return {"job": FetchJob(source, options)}
+
+
+@_boundary
+def fetch_wait(job, timeout_s):
+    time.sleep(0.01)
+    job.n_looks += 1
+    is_slow = job.source.startswith("hf:slow")
+    return {
+        "done": job.is_cancelled or (job.n_looks > 3 and not is_slow),
+        "n_done": 1e9 * job.n_looks,
+        "n_total": 4e9,
+        "messages": ["taking {Q4_K_M}"] if job.n_looks == 1 else [],
+        "elapsed_s": 0.5,
+    }
+
+
+@_boundary
+def fetch_cancel(job):
+    job.is_cancelled = True
+
+
+@_boundary
+def fetch_result(job):
+    if job.is_cancelled:
+        return None
+    if not job.source.startswith("hf:there/"):
+        raise DownloadError(f"{job.source} {{is}} not there")
+    return job.source.removeprefix("hf:there")
+
+
+@_boundary
+def cache_dir():
+    return "/cache"
+
+
+@_boundary
+def cached_models(folder):
+    n = 0 if folder == "/empty" else 2
+    return {
+        "name": ["base.gguf", "small-Instruct.gguf"][:n],
+        "path": ["/cache/base.gguf", "/cache/small-Instruct.gguf"][:n],
+        "size_bytes": [5e9, 1e9][:n],
+        "modified": [1.7e9, 1.6e9][:n],
+        "source": ["hf:a/b", ""][:n],
+    }
+
+
+@_boundary
+def ollama_models():
+    return {
+        "name": ["llama3.2:1b", "tiny:latest"],
+        "path": ["/o/a", "/o/b"],
+        "size_bytes": [1.3e9, 1e6],
+        "sha256": ["a" * 64, "b" * 64],
+        "modified": [1.7e9, 1.7e9],
+    }
+
+
+@_boundary
+def supports_gpu():
+    return False
+
+
+@_boundary
+def lib_path():
+    return "/lib/libllama.so"
+
+
+@_boundary
+def hardware_profile():
+    return {
+        "os": "Linux",
+        "release": "6",
+        "cpu": "fake",
+        "cpu_cores": 2.0,
+        "memory_bytes": 16e9,
+        "available_bytes": 8e9,
+        "uses_gpu": False,
+        "bandwidth_bytes_per_s": 1e10,
+        "flops": 1e11,
+        "cpu_features": ["avx2"],
+        "gpus": [],
+        "sizes": {
+            "billions": [1.0, 8.0],
+            "quantization": ["Q4_K_M", "Q8_0"],
+            "size_bytes": [6e8, 8.5e9],
+            "fits": [True, False],
+            "decode_per_s": [16.0, 1.2],
+            "prefill_per_s": [50.0, 6.0],
+        },
+        "text": "a machine\nwith {two} lines",
+    }
+
+
+@_boundary
+def optimized_look(path, folder):
+    known = path if folder == "/known" else None
+    return {"path": known, "work": None if known else "/cache/optimized/.new-1"}
+
+
+@_boundary
+def optimized_keep(path, work, best, verdict, folder):
+    return path
+
+
+@_boundary
+def optimized_drop(work):
+    pass
+
+
+@_boundary
+def file_sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 @_boundary
@@ -472,3 +607,151 @@ def journal_read(path):
         "created": [1.5e9, 1.5e9][:n],
         "versions": ["0.1.0"] * n,
     }
+
+
+# ---- in files of their own ----
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fake_coding  # noqa: E402
+
+fake_coding.Job = Job
+for _name in fake_coding.__all__:
+    globals()[_name] = _boundary(getattr(fake_coding, _name))
+def _gold(ids, texts, labels, n_texts, codes, kind="simple"):
+    """A sample as R gets it; its JSON is all that the fake needs to know of it."""
+    known = {"ids": ids, "texts": texts, "labels": labels, "n": n_texts, "kind": kind}
+    coded = list(codes.values())
+    return {
+        "json": json.dumps({**known, "codes": codes}),
+        "rows": [float(int(i) - 1) for i in ids],
+        "ids": ids,
+        "texts": texts,
+        "probs": [len(ids) / n_texts] * len(ids),
+        "all_probs": [len(ids) / n_texts] * n_texts,
+        "strata": [0.0] * len(ids),
+        "names": ["no", "yes"],
+        "labels": labels,
+        "gold": coded[0] if coded else [None] * len(ids),
+        "coders": list(codes),
+        "codes": coded,
+        "design": {
+            "kind": kind,
+            "seed": 7.0,
+            "text": "text",
+            "label": "label",
+            "id": None,
+        },
+    }
+
+
+def _stored(sample, codes):
+    known = json.loads(sample)
+    given = [known[name] for name in ("ids", "texts", "labels", "n")]
+    return _gold(*given, {**known["codes"], **codes}, known["kind"])
+
+
+@_boundary
+def gold_size(width, options):
+    if options["accuracy"] is not None and options["kappa"] is not None:
+        raise ValueError("give accuracy or kappa, not both")
+    known = options["accuracy"] is not None
+    return {
+        "gold": 385.0,
+        "dsl": 154.0 if known else None,
+        "ppi": 139.0 if known else None,
+        "kappa": 0.8 if known else None,
+        "line": f"+- {width}:\n  385 texts",
+    }
+
+
+@_boundary
+def gold_draw(columns, n, options):
+    size = len(next(iter(columns.values())))
+    if n > size:
+        raise ValueError(f"n must be between 1 and {size}, not {n}")
+    ids = [str(i + 1) for i in range(n)]
+    texts = columns.get(options["text"], [None] * size)[:n]
+    labels = columns.get(options["label"], [None] * size)[:n]
+    kind = options["prob"] or ("stratified" if options["by"] else "simple")
+    return _gold(ids, texts, labels, size, {}, kind if isinstance(kind, str) else "given")
+
+
+@_boundary
+def gold_write(sample, path, options):
+    known = json.loads(sample)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("id,code\n" + "".join(f"{i},yes\n" for i in known["ids"]))
+    with open(path + ".json", "w", encoding="utf-8") as file:
+        file.write(sample)
+
+
+@_boundary
+def gold_read(paths, sample):
+    if sample is None:
+        with open(paths[0] + ".json", encoding="utf-8") as file:
+            sample = file.read()
+    n = len(json.loads(sample)["ids"])
+    return _stored(sample, {"code": ["yes"] * n})
+
+
+@_boundary
+def gold_codes(sample, ids, codes):
+    known = json.loads(sample)["ids"]
+    for identifier in ids:
+        if identifier not in known:
+            raise ValueError(f"id '{identifier}' is none of the sample's")
+    at = {identifier: i for i, identifier in enumerate(ids)}
+    made = {
+        coder: [values[at[i]] if i in at else None for i in known]
+        for coder, values in codes.items()
+    }
+    return _stored(sample, made)
+
+
+def _estimates(outcome, terms, methods):
+    rows = [(term, method) for method in methods for term in terms]
+    n = len(rows)
+    return {
+        "rows": {
+            "outcome": [outcome] * n,
+            "term": ["share" if term in ("A", "B") else term for term, _ in rows],
+            "group": [term if term in ("A", "B") else "" for term, _ in rows],
+            "method": [method for _, method in rows],
+            "estimate": [0.5 + i for i in range(n)],
+            "std_error": [0.1] * n,
+            "low": [0.3 + i for i in range(n)],
+            "high": [0.7 + i for i in range(n)],
+            "lam": [NAN] * n,
+        },
+        "covariances": [
+            {
+                "outcome": outcome,
+                "method": method,
+                "values": [
+                    [0.01 * (i == j) for j in range(len(terms))]
+                    for i in range(len(terms))
+                ],
+            }
+            for method in methods
+        ],
+        "n_texts": 6.0,
+        "n_gold": 4.0,
+        "design": "simple",
+        "notes": ["few {codes}"],
+        "line": "shares:\n  a line",
+    }
+
+
+@_boundary
+def estimate_means(columns, gold, options):
+    if not isinstance(gold, str) and options["prob"] is None:
+        raise ValueError("gold has no inclusion probabilities")
+    outcome = (options.get("outcome") or ["yes"])[0]
+    terms = ["A", "B"] if options.get("by") else ["share"]
+    value = _estimates(outcome, terms, options["methods"])
+    return {**value, "warning": "few {codes}"}
+
+
+@_boundary
+def estimate_regression(columns, gold, matrices, options):
+    return _estimates(matrices["outcome"], matrices["terms"], options["methods"])
