@@ -10,7 +10,7 @@ import pytest
 from llamaherd import _r
 
 OPTIONS = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
-MORE = {**OPTIONS, "levels": None, "weights": None}
+MORE = {**OPTIONS, "levels": None, "weights": None, "kappa_weights": None}
 
 
 def value(status: dict[str, Any]) -> Any:
@@ -27,6 +27,11 @@ def test_agreement_is_columns() -> None:
     assert found["value"][1] == lh.cohen_kappa(*codes).value
     ordinal = value(_r.agreement([[1, 2, 3], [1, 3, 3]], {**MORE, "scale": "ordinal"}))
     assert ordinal["name"][1:4] == ["kappa", "linear kappa", "quadratic kappa"]
+    own = {**MORE, "kappa_weights": [0, 1, 4]}
+    found = value(_r.agreement([[1, 2, 3, 3], [1, 3, 3, 1]], own))
+    assert found["name"] == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+    squared = lh.cohen_kappa([1, 2, 3, 3], [1, 3, 3, 1], weights="quadratic")
+    assert found["value"][2] == pytest.approx(squared.value)
     refused = _r.agreement([["a"], ["b", "c"]], MORE)
     assert refused["error_type"] == "ValueError"
     assert "as many units for each coder" in refused["message"]
