@@ -14,6 +14,7 @@
 #' * [codebook()] says what is asked of texts, [annotate_texts()] codes a data frame by it,
 #'   [robustness()] tells how far the labels depend on its words.
 #' * [embed_parallel()] makes vectors of texts.
+#' * [validate()] tells how far labels can be believed, [agreement()] how far coders agree.
 #' * [gold_sample()] draws texts for people to code, [estimate()] corrects what labels get wrong.
 #' * [apply_chat_template()] turns messages into a prompt for a chat model.
 #' * [journal_read()] reads what `generate_parallel(journal = )` stored.
