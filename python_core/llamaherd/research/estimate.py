@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import formulas, frames
+from llamaherd.research.coded import Coded
 from llamaherd.research.estimates import METHODS, Estimates, Method
 from llamaherd.research.fitting import Found, Settings, fit_means, fit_regression
 from llamaherd.research.gold_data import Population
@@ -138,6 +139,8 @@ def settings_of(
         checks.choice("methods", method, METHODS)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     checks.choice("target", target, TARGETS)
+    if clusters is not None and target == "texts":
+        raise ValueError("cluster is for target='population': these texts are no sample")
     if len(gold.rows) < 2:
         raise ValueError("gold has fewer than two codes of the texts that are used")
     return Settings(
@@ -202,7 +205,7 @@ def population(
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
     design = gold.design if isinstance(gold, GoldSample) else {}
-    frame = getattr(coded, "frame", coded)
+    frame = coded.frame if isinstance(coded, Coded) else coded
     there = frames.names(frame)
     text = text or (design.get("text") if design.get("text") in there else None)
     identifier = design.get("id") if design.get("id") in there else None

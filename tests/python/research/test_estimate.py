@@ -282,7 +282,7 @@ def test_rows_with_something_missing_are_left_out() -> None:
 
 
 def test_few_codes_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match="few codes, intervals may be too short: "):
+    with pytest.warns(UserWarning, match="few codes, intervals may be too short"):
         lh.estimate(DATA, gold(n=20), outcome="negative", by="party")
     with pytest.warns(UserWarning, match="20 codes for 4 coefficients are few"):
         lh.estimate(DATA, gold(n=20), "label == 'negative' ~ party + age")
@@ -362,3 +362,48 @@ def test_the_result_is_told_in_many_ways() -> None:
     labels = DATA["label"].tolist()
     codes = [DATA["code"][i] if i % 5 == 0 else None for i in range(N)]
     assert lh.estimate(labels, codes, prob="simple").n_gold == N_GOLD
+
+
+@pytest.mark.filterwarnings("ignore:few codes:UserWarning")
+def test_a_group_that_nobody_coded_has_no_corrected_estimate() -> None:
+    data = DATA.assign(party=np.where(np.arange(N) < 3, "D", DATA["party"]))
+    codes = [DATA["code"][i] if i % 5 == 4 else None for i in range(N)]
+    found = lh.estimate(data, codes, outcome="negative", by="party", prob="simple")
+    for method in ("dsl", "ppi", "gold"):
+        assert np.isnan(value(found, method, group="D").estimate)
+        assert np.isnan(value(found, method, group="D - A").std_error)
+    others = lh.estimate(
+        DATA[3:], codes[3:], outcome="negative", by="party", prob="simple"
+    )
+    for method in ("dsl", "gold", "ppi", "naive"):
+        one, other = (value(each, method, group="B - A") for each in (found, others))
+        assert one.estimate == pytest.approx(other.estimate, abs=2e-3)
+        assert one.std_error == pytest.approx(other.std_error, rel=1e-2)
+    assert value(found, "naive", group="D").std_error >= 0
+    with pytest.warns(
+        UserWarning, match="dsl gives no estimate: column 4 of the model is 0"
+    ):
+        found = lh.estimate(
+            data,
+            codes,
+            "label == 'negative' ~ party",
+            prob="simple",
+            methods=["dsl", "naive"],
+        )
+    assert np.isnan([row.estimate for row in found.by("dsl")]).all()
+
+
+def test_when_all_texts_are_coded_there_is_nothing_to_predict() -> None:
+    drawn = gold(n=N)
+    with pytest.warns(UserWarning, match="ppi gives no estimate: all texts have codes"):
+        found = lh.estimate(
+            DATA, drawn, "label == 'negative' ~ age", methods=["dsl", "ppi"]
+        )
+    assert not np.isnan([row.std_error for row in found.by("dsl")]).any()
+
+
+def test_a_column_may_be_called_frame() -> None:
+    data = DATA.assign(frame="x")
+    assert lh.estimate(data, gold()).n_texts == N
+    with pytest.raises(ValueError, match="cluster is for target='population'"):
+        lh.estimate(data, gold(), cluster="speaker", target="texts")

@@ -474,7 +474,7 @@ def journal_read(path):
     }
 
 
-def _gold(ids, texts, labels, n_texts, codes, kind="simple"):
+def _gold(ids, texts, labels, n_texts, *, codes, kind="simple"):
     """A sample as R gets it; its JSON is all that the fake needs to know of it."""
     known = {"ids": ids, "texts": texts, "labels": labels, "n": n_texts, "kind": kind}
     coded = list(codes.values())
@@ -504,7 +504,7 @@ def _gold(ids, texts, labels, n_texts, codes, kind="simple"):
 def _stored(sample, codes):
     known = json.loads(sample)
     given = [known[name] for name in ("ids", "texts", "labels", "n")]
-    return _gold(*given, {**known["codes"], **codes}, known["kind"])
+    return _gold(*given, codes={**known["codes"], **codes}, kind=known["kind"])
 
 
 @_boundary
@@ -530,7 +530,8 @@ def gold_draw(columns, n, options):
     texts = columns.get(options["text"], [None] * size)[:n]
     labels = columns.get(options["label"], [None] * size)[:n]
     kind = options["prob"] or ("stratified" if options["by"] else "simple")
-    return _gold(ids, texts, labels, size, {}, kind if isinstance(kind, str) else "given")
+    kind = kind if isinstance(kind, str) else "given"
+    return _gold(ids, texts, labels, size, codes={}, kind=kind)
 
 
 @_boundary
