@@ -35,6 +35,7 @@ error_classes <- c(
   ValueError = "argument",
   SamplerError = "argument",
   ModelLoadError = "model",
+  DownloadError = "model",
   ModelClosedError = "model",
   QuantizeError = "model",
   ChatTemplateError = "model",

@@ -32,15 +32,19 @@
 #'   `calibration`. `coverage` and `logprobs` stay the model's own.
 #' @seealso [classify_parallel()]
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' texts <- c("The keeper saved two penalties.", "Shares fell by nine percent.")
+#' prompts <- paste0("Text: ", texts, "\nTopic:")
+#' labels <- c("Sports", "Business")
 #' classes <- classify_parallel(context, prompts, labels)
 #' calibration <- calibrate_batch(classes)
 #' calibrated(classes, calibration)
-#' saveRDS(calibration, "topics.rds")
 #'
-#' classify_calibrated(context, prompts, labels, "contextual", content_free = "Text: N/A\nTopic:")
-#' }
+#' free <- "Text: N/A\nTopic:"
+#' classify_calibrated(context, prompts, labels, "contextual", content_free = free)
+#' close(model)
 calibrate_batch <- function(x) new_calibration(x, "batch", rlang::current_env())
 
 #' @rdname calibrate_batch

@@ -19,15 +19,15 @@
 #'   names, and NA where that has NA; for one conversation a string.
 #' @seealso `generate_parallel(chat = TRUE, system = )`, which does this on its way.
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
 #' apply_chat_template(model, c("Name a river.", "Name a lake."), system = "Be brief.")
 #' apply_chat_template(model, list(
 #'   list(role = "user", content = "Name a river."),
 #'   list(role = "assistant", content = "The Nile."),
 #'   list(role = "user", content = "Another one.")
 #' ))
-#' }
+#' close(model)
 apply_chat_template <- function(
   model,
   messages,

@@ -214,14 +214,25 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
       "an argument without a name"
     }
     problem <- if (bad[[1]] %in% known) " twice"
+    meant <- if (!bad[[1]] %in% known) closest(bad[[1]], c(known, ls(error_call)))
     cli::cli_abort(
       c(
         paste0("`...` cannot take ", what, problem, "."),
-        i = "It takes {.arg {known}}."
+        i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
+        i = if (length(known) > 0) "It takes {.arg {known}}."
       ),
       class = c("llamaherd_error_argument", "llamaherd_error"),
       call = error_call
     )
   }
   dots
+}
+
+# The name that somebody may have meant; NULL: none is near. The arguments of a function are
+# in its environment.
+closest <- function(name, names) {
+  distance <- utils::adist(name, names, ignore.case = TRUE)[1, ]
+  if (nzchar(name) && any(distance <= max(1, nchar(name) %/% 3))) {
+    names[[which.min(distance)]]
+  }
 }

@@ -44,17 +44,18 @@
 #' @seealso [calibrate_batch()] against a model's preferences, [score_parallel()], and
 #'   [generate_parallel()] with `choices`, which writes a label instead.
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
 #' texts <- c("The keeper saved two penalties.", "Shares of the bank fell by nine percent.")
 #' prompts <- paste0("Text: ", texts, "\nTopic:")
 #' classify_parallel(context, prompts, c("Sports", "Business"))
 #'
-#' data.frame(texts) |>
-#'   dplyr::mutate(
-#'     classify_parallel(context, paste0(texts, " It is"), c(good = "great", bad = "awful"))
-#'   )
-#' }
+#' # In a data frame, with words of your own for the labels:
+#' data <- data.frame(texts)
+#' words <- c(good = " great", bad = " awful")
+#' cbind(data, classify_parallel(context, paste(texts, "It is"), words))
+#' close(model)
 classify_parallel <- function(
   context,
   prompts,
@@ -96,7 +97,13 @@ class_labels <- function(x, error_call) {
   fits <- length(readings) > 0 && all(nzchar(trimws(readings)))
   if (!fits || anyNA(names) || anyDuplicated(readings)) {
     must <- "texts, at least one, none empty, and no two the same"
-    abort_argument("labels", must, x, error_call)
+    twice <- readings[duplicated(readings)]
+    hint <- if (length(twice) > 0) {
+      sprintf("%s is there twice.", encodeString(twice[[1]], quote = "\""))
+    } else {
+      "Such as c(\"positive\", \"negative\")."
+    }
+    abort_argument("labels", must, x, error_call, hint)
   }
   list(labels = as_py_list(readings), names = as_py_list(names))
 }

@@ -33,11 +33,11 @@
 #'   variable holds it any more.
 #' @seealso [generate_parallel()]
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
 #' context <- context_create(model)
 #' context
-#' }
+#' close(model)
 context_create <- function(
   model,
   n_ctx = "auto",

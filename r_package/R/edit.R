@@ -12,10 +12,11 @@
 #' @seealso [base::sub()], [base::trimws()], [base::toupper()] and so on.
 #' @rawNamespace export(casefold, chartr, gsub, iconv, strtrim, sub, substr, substring)
 #' @rawNamespace export(tolower, toupper, trimws)
-#' @examples
-#' \dontrun{
-#' trimws(generate_parallel(context, prompts))
-#' }
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' trimws(generate_parallel(context, "The sky is", max_tokens = 4))
+#' close(model)
 NULL
 
 # With a mark of this name library() does not report what masks R's own functions: these do

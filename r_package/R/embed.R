@@ -38,14 +38,13 @@
 #'   each text, NA where there is none; `stats`, statistics of the call.
 #' @seealso [model_load()]
 #' @export
-#' @examples
-#' \dontrun{
-#' model <- model_load("~/models/all-MiniLM-L6-v2.F16.gguf")
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' # Models made for it, such as all-MiniLM-L6-v2, tell meanings apart better.
 #' texts <- c(a = "A cat sleeps.", b = "A dog barks.", c = "Shares fell by nine percent.")
 #' vectors <- embed_parallel(model, texts)
 #' tcrossprod(vectors) # cosines
-#' hclust(dist(vectors))
-#' }
+#' close(model)
 embed_parallel <- function(
   model,
   texts,

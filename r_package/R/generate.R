@@ -10,10 +10,11 @@
 #'   [generate_parallel()] describes, also what becomes of Ctrl-C. With `schema` a data frame
 #'   with one row.
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
 #' generate(context, "The capital of France is", max_tokens = 10)
-#' }
+#' close(model)
 generate <- function(
   context,
   prompt,
@@ -51,7 +52,12 @@ generate <- function(
   } else if (isTRUE(chat) && is_conversation(prompt)) {
     prompt <- list(prompt)
   } else if (!is.character(prompt) || length(prompt) != 1 || is.na(prompt)) {
-    abort_argument("prompt", "a string or token ids", prompt, error_call)
+    hint <- if (length(prompt) > 1) {
+      "generate_parallel() answers several."
+    } else {
+      prompts_hint(prompt)
+    }
+    abort_argument("prompt", "a string or token ids", prompt, error_call, hint)
   }
   prompts <- chat_or_prompts(prompt, "prompt", error_call)
   options <- c(sampling_options(error_call, list(...), 1L), prompts$options)
@@ -62,5 +68,6 @@ generate <- function(
   result <- run_call(task, object, prompts, options, display, FALSE, error_call)
   bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
   report(result, "stop", display$verbosity, error_call, bound)
+  document_answers("generate", prompts, result, options)
   result
 }

@@ -173,23 +173,27 @@
 #' @seealso [generate()] for a single prompt, [apply_chat_template()] for chat models,
 #'   [journal_read()] for journals.
 #' @export
-#' @examples
-#' \dontrun{
-#' model <- model_load("~/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
 #' context <- context_create(model)
-#' answers <- generate_parallel(context, c(a = "The sky is", b = "Two and two is"))
+#' answers <- generate_parallel(
+#'   context,
+#'   c(a = "The sky is", b = "Two and two is"),
+#'   max_tokens = 10
+#' )
 #' answers
 #' as.data.frame(answers)
 #' attr(answers, "stats")
 #'
-#' schema <- type_object(
-#'   city = type_string(),
-#'   people = type_integer("Inhabitants.")
+#' schema <- type_object(city = type_string(), rivers = type_enum(c("one", "many")))
+#' generate_parallel(
+#'   context,
+#'   "Prague lies on the Vltava.",
+#'   chat = TRUE,
+#'   system = schema_prompt(schema),
+#'   schema = schema
 #' )
-#' generate_parallel(context, "Berlin has 3.7 million inhabitants.",
-#'   chat = TRUE, system = schema_prompt(schema), schema = schema
-#' )
-#' }
+#' close(model)
 generate_parallel <- function(
   context,
   prompts,
@@ -239,6 +243,7 @@ generate_parallel <- function(
   bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
   report(result, options$on_error, display$verbosity, error_call, bound, n)
+  document_answers("generate_parallel", prompts, result, options)
   as_samples(result, prompts$names, n)
 }
 

@@ -66,12 +66,13 @@ install_llamaherd <- function(
   invisible(reticulate::virtualenv_python(envname))
 }
 
+# With what downloading models of the Hugging Face hub needs.
 install_source <- function(path, error_call) {
   if (is.null(path)) {
-    return("llamaherd")
+    return("llamaherd[hub]")
   }
   if (grepl("^(git\\+)?(https|http|ssh|git|file)://", path)) {
-    return(paste0("git+", sub("^git\\+", "", path)))
+    return(paste0("llamaherd[hub] @ git+", sub("^git\\+", "", path)))
   }
   folder <- path.expand(path)
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
@@ -82,7 +83,7 @@ install_source <- function(path, error_call) {
       error_call
     )
   }
-  normalizePath(folder)
+  paste0(normalizePath(folder), "[hub]")
 }
 
 # A Python that a virtual environment can be made with.
@@ -161,3 +162,20 @@ llamaherd_available <- function() {
   python <- find_python()
   !is.null(python) && has_llamaherd(python)
 }
+
+#' Where the library is
+#'
+#' For scripts that ask: [llamaherd_available()] is this package's own way.
+#'
+#' @returns `lib_is_installed()`: TRUE or FALSE. `get_lib_path()`: the path of llama.cpp's
+#'   library, or an error that says how to install it.
+#' @seealso [install_llamaherd()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' lib_is_installed()
+#' get_lib_path()
+lib_is_installed <- function() llamaherd_available()
+
+#' @rdname lib_is_installed
+#' @export
+get_lib_path <- function() py_call("lib_path")

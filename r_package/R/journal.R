@@ -22,11 +22,13 @@
 #'   `llamaherd_error_journal`, and stays as it is.
 #' @seealso [generate_parallel()]
 #' @export
-#' @examples
-#' \dontrun{
-#' answers <- generate_parallel(context, texts, journal = "labels.sqlite")
-#' journal_read("labels.sqlite")
-#' }
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' journal <- tempfile(fileext = ".sqlite")
+#' answers <- generate_parallel(context, "The sky is", max_tokens = 4, journal = journal)
+#' journal_read(journal)
+#' close(model)
 journal_read <- function(path) {
   error_call <- rlang::current_env()
   path <- expand_path(check_string(path))

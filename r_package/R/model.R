@@ -1,34 +1,62 @@
 #' Load a model
 #'
-#' Loads a model from a GGUF file.
+#' Loads a model from a GGUF file, which is downloaded if it is not here yet.
 #'
-#' @param model_path Path of a GGUF file; `~` is expanded. Addresses on the internet are
-#'   not downloaded by this version: the error says what to do.
-#' @param cache_dir,show_progress,force_redownload,hf_token For downloads, which this
-#'   version does not do. Accepted, so that scripts run unchanged.
-#' @param n_gpu_layers Number of layers to keep in video memory; negative: all of them.
-#'   Without a GPU there is a warning and the processor does the work.
+#' @section What a model may be called:
+#' * a path; `~` is expanded;
+#' * `"hf:owner/repo"`, a repository of the Hugging Face hub; with a file
+#'   (`"hf:owner/repo/file.gguf"`) or a quantization (`"hf:owner/repo:Q4_K_M"`). Without one,
+#'   `Q4_K_M` is taken, or `Q8_0` of a model of up to 1.5 GB, or the next best that fits into
+#'   memory, and a message says which;
+#' * an address, `"https://..."`;
+#' * `"ollama:llama3.2"`, a model that Ollama has downloaded;
+#' * the name of a file in the cache, or a part of it that only one has.
+#'
+#' What is in the cache is used without asking anybody. A download that breaks off goes on
+#' where it ended when the call is run again. Files of the hub are compared with the SHA-256
+#' that the hub states. A model that does not fit into memory is refused before it is
+#' downloaded, with what would fit. With the environment variable `HF_HUB_OFFLINE=1` nothing
+#' of the hub is downloaded.
+#'
+#' @param model_path What to load, see below.
+#' @param cache_dir Folder for downloads; NULL: [get_model_cache_dir()].
+#' @param n_gpu_layers Number of layers to keep in video memory; negative: all of them;
+#'   `"auto"`: all of them where there is a GPU that can be used. Without a GPU there is a
+#'   warning and the processor does the work.
 #' @param use_mmap TRUE maps the file into memory instead of reading it.
 #' @param use_mlock TRUE keeps the model from being swapped out.
+#' @param show_progress TRUE shows how far a download is.
+#' @param force_redownload TRUE downloads a file that is in the cache once more.
 #' @param verify_integrity TRUE checks that the file is a GGUF file before Python is
 #'   started. Loading itself always checks the file: one that is cut off or damaged is
 #'   refused with the reason.
 #' @param check_memory TRUE refuses a model that is larger, with its adapters, than the
 #'   memory available now; models with layers on a GPU are not checked.
+#' @param hf_token Access token of the hub, for models that want one. NULL: that of
+#'   [set_hf_token()] or of the environment variable `HF_TOKEN`.
 #' @param verbosity Negative: errors only. From 2 on, also a line about the model. The
-#'   rest is the default: errors and warnings.
+#'   rest is the default: errors, warnings, and what is downloaded.
 #' @param lora LoRA adapters that were made for the model, as GGUF files: their paths, or
 #'   numbers to scale them by, named by their paths, as in `c("a.gguf" = 0.5)`. Several add
 #'   up. NULL: none.
+#' @param optimize TRUE loads the file that [model_optimize()] finds fastest on this
+#'   computer. It is looked for once, which takes minutes for a model of some GB, and kept in
+#'   the cache.
 #' @returns A `llamaherd_model`. `close()` gives its memory back; so does R when no
 #'   variable holds it any more.
-#' @seealso [context_create()], [model_metadata()]
+#' @seealso [context_create()], [model_metadata()], [hardware_profile()] for what this
+#'   computer can run, [list_cached_models()]
 #' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' model
+#' close(model)
+#'
 #' @examples
 #' \dontrun{
-#' model <- model_load("~/models/SmolLM2-135M-Instruct.Q4_1.gguf")
-#' model
-#' model_load("~/models/base.gguf", lora = "~/models/adapter.gguf")
+#' # These download something, or need files of yours:
+#' model_load("hf:unsloth/Llama-3.2-3B-Instruct-GGUF:Q4_K_M")
+#' model_load("ollama:llama3.2")
 #' model_load("~/models/base.gguf", lora = c("~/models/adapter.gguf" = 0.5))
 #' }
 model_load <- function(
@@ -43,59 +71,83 @@ model_load <- function(
   check_memory = TRUE,
   hf_token = NULL,
   verbosity = 1L,
-  lora = NULL
+  lora = NULL,
+  optimize = FALSE
 ) {
-  path <- check_model_path(model_path, check_flag(verify_integrity))
-  check_string(cache_dir, null = TRUE)
-  check_flag(show_progress)
-  check_flag(force_redownload)
-  check_string(hf_token, null = TRUE)
+  error_call <- rlang::current_env()
+  check_string(model_path)
+  verify <- check_flag(verify_integrity)
+  cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
   options <- list(
-    n_gpu_layers = check_whole(n_gpu_layers),
+    n_gpu_layers = gpu_layers(n_gpu_layers),
     use_mmap = check_flag(use_mmap),
     use_mlock = check_flag(use_mlock),
     check_memory = check_flag(check_memory)
   )
   options$lora <- check_lora(lora)
   verbosity <- check_whole(verbosity)
+  optimize <- check_flag(optimize)
+  fetching <- fetch_options(
+    cache_dir,
+    check_flag(force_redownload),
+    check_memory && options$n_gpu_layers == 0L,
+    check_string(hf_token, null = TRUE)
+  )
+  progress <- check_flag(show_progress) && verbosity >= 0
+  path <- find_model(model_path, fetching, progress, verbosity, error_call)
+  if (verify) {
+    check_gguf(path, error_call)
+  }
+  if (optimize) {
+    path <- optimized_path(path, cache_dir, progress, verbosity, error_call)
+  }
 
   value <- quietly(verbosity < 0, py_call("model_load", path, options))
   model <- structure(c(value, list(path = path)), class = "llamaherd_model")
+  document_event("model_load", \() {
+    list(
+      source = model_path,
+      path = path,
+      size_bytes = file.size(path),
+      sha256 = py_call("file_sha256", path),
+      description = value[["description"]]
+    )
+  })
   if (verbosity >= 2) {
     cli::cli_inform(format(model))
   }
   model
 }
 
-check_model_path <- function(model_path, verify, error_call = rlang::caller_env()) {
-  path <- check_string(model_path, error_call = error_call)
-  if (grepl("^[A-Za-z][A-Za-z0-9+.-]+://", path)) {
-    file <- encodeString(basename(sub("[?#].*$", "", path)), quote = "\"")
+# "auto" and numbers.
+gpu_layers <- function(n_gpu_layers, error_call = rlang::caller_env()) {
+  if (identical(n_gpu_layers, "auto")) {
+    return(if (py_call("supports_gpu", error_call = error_call)) -1L else 0L)
+  }
+  if (is.character(n_gpu_layers)) {
+    abort_argument(
+      "n_gpu_layers",
+      "a whole number or \"auto\"",
+      n_gpu_layers,
+      error_call,
+      "-1 stands for all layers."
+    )
+  }
+  check_whole(n_gpu_layers, error_call = error_call)
+}
+
+check_gguf <- function(path, error_call) {
+  if (!identical(readBin(path, "raw", 4L), charToRaw("GGUF"))) {
     abort(
       c(
-        "{.arg model_path} is an address, and models are not downloaded: {.url {path}}.",
-        i = "Download it once, for example with {.code curl::curl_download(url, {file})},
-             and give the path of the file."
+        "{.arg model_path} is no GGUF file: {.path {path}}.",
+        i = "Models for llama.cpp end in {.file .gguf}; repositories on the hub that have them
+             are mostly named {.val -GGUF}."
       ),
       "model",
       error_call
     )
   }
-  path <- path.expand(path)
-  if (!file.exists(path) || dir.exists(path)) {
-    abort(
-      c(
-        "{.arg model_path} names no file: {.path {path}}.",
-        i = "The working directory is {.path {getwd()}}."
-      ),
-      "model",
-      error_call
-    )
-  }
-  if (verify && !identical(readBin(path, "raw", 4L), charToRaw("GGUF"))) {
-    abort("{.arg model_path} is no GGUF file: {.path {path}}.", "model", error_call)
-  }
-  path
 }
 
 # Pairs of path and scale, as Python takes them; NULL for none.
@@ -152,10 +204,9 @@ format_bytes <- function(x) {
 #' @param model A `llamaherd_model` from [model_load()].
 #' @returns A named character vector with one element per key; numbers are given as text.
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
 #' model_metadata(model)[["general.architecture"]]
-#' }
 model_metadata <- function(model) {
   object <- check_model(model)
   value <- py_call("model_metadata", object)

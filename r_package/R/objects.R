@@ -21,7 +21,7 @@ check_context <- function(
 check_object <- function(x, kind, maker, arg, error_call) {
   if (!inherits(x, paste0("llamaherd_", kind))) {
     must <- sprintf("a <llamaherd_%s> made by %s()", kind, maker)
-    abort_argument(arg, must, x, error_call)
+    abort_argument(arg, must, x, error_call, object_hint(x, kind))
   }
   problem <- object_problem(x)
   if (!is.null(problem)) {
@@ -35,6 +35,23 @@ check_object <- function(x, kind, maker, arg, error_call) {
     )
   }
   x$python
+}
+
+# How to get from what was given to what is wanted.
+object_hint <- function(x, kind) {
+  if (is.character(x)) {
+    x <- "model_load(\"model.gguf\") loads a model"
+    return(
+      if (kind == "model") paste0(x, ".") else paste0(x, ", context_create() takes it.")
+    )
+  }
+  if (inherits(x, "llamaherd_model")) {
+    return("Make one of the model: context_create(model).")
+  }
+  if (inherits(x, "llamaherd_context")) {
+    return("A context has its model in it: context$model.")
+  }
+  NULL
 }
 
 # Why an object cannot be used any more; NULL if it can. One that comes out of readRDS() or

@@ -199,12 +199,20 @@ check_display <- function(env) {
 # for hashes, and the reasons why there is none.
 #
 # `read` makes one of an element of a list.
+prompts_hint <- function(x) {
+  if (is.data.frame(x)) {
+    "Take the column with the texts, such as data$text."
+  } else if (is.null(x)) {
+    "Is the name of a column misspelt? data$txet is NULL."
+  }
+}
+
 as_prompts <- function(x, arg, error_call, read = as_prompt) {
   if (is.factor(x) || (is.logical(x) && all(is.na(x)))) {
     x <- stats::setNames(as.character(x), names(x))
   }
   if (!(is.character(x) || is.list(x)) || is.data.frame(x)) {
-    abort_argument(arg, "a character vector", x, error_call)
+    abort_argument(arg, "a character vector", x, error_call, prompts_hint(x))
   }
   if (is.character(x)) {
     text <- as_utf8(x)

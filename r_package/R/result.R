@@ -134,10 +134,12 @@ Ops.llamaherd_result <- function(e1, e2) {
 #'   `logprobs`, a list column. Of samples one row for each of them, with `prompt`, the
 #'   prompt's place, and `sample`, the sample's, before `text`.
 #' @export
-#' @examples
-#' \dontrun{
-#' as.data.frame(generate_parallel(context, c(a = "The sky is", b = "Grass is")))
-#' }
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' answers <- generate_parallel(context, c(a = "The sky is", b = "Grass is"), max_tokens = 8)
+#' as.data.frame(answers)
+#' close(model)
 as.data.frame.llamaherd_result <- function(
   x,
   row.names = NULL,

@@ -110,10 +110,18 @@ n_samples <- function(x) {
 #' @export
 #' @examples
 #' vote(list(c("yes", "no", "yes "), c("a", NA)))
-#' \dontrun{
-#' samples <- generate_parallel(context, prompts, n = 10, temperature = 1)
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' samples <- generate_parallel(
+#'   context,
+#'   "Is the sea blue? Answer:",
+#'   choices = c(" yes", " no"),
+#'   n = 5,
+#'   temperature = 1
+#' )
 #' vote(samples)
-#' }
+#' close(model)
 vote <- function(x, key = trimws) {
   error_call <- rlang::current_env()
   if (inherits(x, "llamaherd_result")) {

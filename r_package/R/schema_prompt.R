@@ -9,15 +9,12 @@
 #' @returns A string; for a list of schemas a character vector with one for each of them.
 #' @seealso [type_object()], [generate_parallel()]
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf llamaherd_available()
 #' schema <- type_object(
 #'   reason = type_string("Why, in one sentence."),
 #'   sentiment = type_enum(c("positive", "negative"))
 #' )
 #' cat(schema_prompt(schema))
-#' generate_parallel(context, reviews, schema = schema, chat = TRUE, system = schema_prompt(schema))
-#' }
 schema_prompt <- function(schema) {
   error_call <- rlang::current_env()
   rlang::check_required(schema)

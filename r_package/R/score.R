@@ -32,11 +32,12 @@
 #'   `stats`.
 #' @seealso [classify_parallel()]
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
 #' score_parallel(context, "The capital of France is", list(c(" Paris", " Lyon")))
 #' perplexity(context, c("It rains.", "Rains it."))
-#' }
+#' close(model)
 score_parallel <- function(
   context,
   prompts,

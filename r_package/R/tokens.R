@@ -10,11 +10,11 @@
 #'   of integer vectors, one per text, with the names of `text`.
 #' @seealso [detokenize()]
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
 #' tokenize(model, "Hello, herd!")
 #' lengths(tokenize(model, c(a = "one", b = "one two three")))
-#' }
+#' close(model)
 tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
   object <- check_model(model)
   texts <- check_text(text)
@@ -42,10 +42,10 @@ tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
 #'   length, with its names.
 #' @seealso [tokenize()]
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
 #' detokenize(model, tokenize(model, "Hello, herd!"))
-#' }
+#' close(model)
 detokenize <- function(
   model,
   tokens,
@@ -79,4 +79,18 @@ check_tokens <- function(x, arg, error_call) {
     abort_argument(arg, "token ids, which are whole numbers", x, error_call)
   }
   as_py_list(as.integer(x))
+}
+
+#' Try the tokenizer
+#'
+#' @param model A `llamaherd_model` from [model_load()].
+#' @returns The tokens of the text `"H"`, an integer vector.
+#' @seealso [tokenize()]
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' tokenize_test(model)
+tokenize_test <- function(model) {
+  check_model(model)
+  tokenize(model, "H")
 }

@@ -39,7 +39,7 @@ def open_context(ctx: Context | Llama) -> Context:
     """The context to run in; ContextClosedError: it is closed."""
     context = as_context(ctx)
     if context.closed:
-        raise ContextClosedError("ctx is closed")
+        raise ContextClosedError("ctx is closed: make another one of its model")
     return context
 
 

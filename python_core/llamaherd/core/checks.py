@@ -129,8 +129,9 @@ def prompt_list(
         TypeError: It is no list of prompts.
     """
     if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+        hint = " (was nothing read?)" if prompts is None else single
         raise TypeError(
-            f"{name} must be a list of {name}, not {type(prompts).__name__}{single}"
+            f"{name} must be a list of {name}, not {type(prompts).__name__}{hint}"
         )
     what = _not_prompts(prompts)
     if what:

@@ -17,6 +17,10 @@ class ModelLoadError(LlamaHerdError, OSError):
     """The model file is missing, is no GGUF file or cannot be loaded."""
 
 
+class DownloadError(ModelLoadError):
+    """A model could not be downloaded, or what came is not what it should be."""
+
+
 class QuantizeError(LlamaHerdError, OSError):
     """A model could not be requantized: no room, no right to write, or not that type."""
 

@@ -100,7 +100,9 @@ def checked_path(name: str, path: object) -> Path:
                 "used"
             )
         if not file.parent.is_dir():
-            raise JournalError(f"{name}: there is no folder {shown(file.parent)}")
+            raise JournalError(
+                f"{name}: there is no folder {shown(file.parent)}; make it first"
+            )
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode
             if not stat.S_ISREG(mode):

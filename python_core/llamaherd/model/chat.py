@@ -138,7 +138,9 @@ def _formatter_of(
     )
     if source is None:
         raise ChatTemplateError(
-            f"{model!r} has no chat template (is it a base model?); pass template="
+            f"{model!r} has no chat template (is it a base model?): leave chat out and "
+            "write prompts that a text would go on from, or write them with "
+            "apply_chat_template(template=)"
         )
     return _formatter(
         source,

@@ -14,8 +14,9 @@ from weakref import WeakMethod, WeakSet, ref
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextError, ModelClosedError
 from llamaherd.core.in_use import InUse
+from llamaherd.hub.fetch import model_path
 from llamaherd.memory import hardware
-from llamaherd.model.adapters import checked_loras, checked_path
+from llamaherd.model.adapters import checked_loras
 from llamaherd.model.file import ModelFile
 from llamaherd.model.of_llama import Told, told_of
 from llamaherd.native import models, shim
@@ -45,7 +46,8 @@ class Model:
     A model is a context manager. Closing it closes its contexts, too.
 
     Args:
-        path: A GGUF file.
+        path: A GGUF file, or what `download_model` takes for one: "hf:owner/repo",
+            "https://...", "ollama:name" or the name of a file in the cache.
         lora: LoRA adapters that all contexts compute with: the path of a GGUF file, a
             pair (path, scale), or a list of those.
         n_gpu_layers: Layers to keep in video memory; negative: all.
@@ -66,6 +68,7 @@ class Model:
         ModelLoadError: A file is missing, is no GGUF file, is cut off or damaged, does
             not fit into memory, or cannot be loaded for another reason; an adapter was
             made for another model.
+        DownloadError: It could not be downloaded.
     """
 
     def __init__(
@@ -79,7 +82,9 @@ class Model:
         check_tensors: bool = False,
         check_memory: bool = True,
     ) -> None:
-        file = checked_path("path", path)
+        # Layers on a GPU do not count, and how much they are is not known here.
+        is_limited = checks.flag("check_memory", check_memory) and n_gpu_layers == 0
+        file = model_path(path, check_memory=is_limited)
         content = ModelFile(file)  # as it is now, not after loading
         loras = checked_loras(lora)
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
@@ -89,8 +94,6 @@ class Model:
                 "use a GPU: the model runs on the processor",
                 stacklevel=2,
             )
-        # Layers on a GPU do not count, and how much they are is not known here.
-        is_limited = checks.flag("check_memory", check_memory) and n_layers == 0
         handle = models.model_load(
             os.fsencode(file),
             loras,

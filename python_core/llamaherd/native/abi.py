@@ -34,8 +34,16 @@ def libllama_folder() -> Path:
         return Path(override)
     spec = find_spec("llama_cpp")
     if spec is None or spec.origin is None:
-        raise AbiMismatchError("llamaherd needs llama-cpp-python, which is not installed")
+        raise AbiMismatchError(
+            f"llamaherd needs llama-cpp-python, which is not installed. {_CURE}"
+        )
     return Path(spec.origin).parent / "lib"
+
+
+def libllama_path(folder: Path) -> Path:
+    """The library's file in its folder; a build may name it otherwise."""
+    names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
+    return folder / names.get(sys.platform, "libllama.so")
 
 
 def preload(folder: Path) -> None:
@@ -49,8 +57,7 @@ def preload(folder: Path) -> None:
     """
     if sys.platform == "win32":
         os.add_dll_directory(str(folder))
-    names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
-    path = folder / names.get(sys.platform, "libllama.so")
+    path = libllama_path(folder)
     # A build may name it otherwise; then the shim's own search path decides.
     if path.exists():
         ctypes.CDLL(str(path))

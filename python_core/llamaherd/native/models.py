@@ -6,12 +6,18 @@ import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol
 
+from llamaherd.core.errors import ModelLoadError
 from llamaherd.native.shim import check, decoded, ffi, lib, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.native._shim import CData
+
+_GGUF_HINT = (
+    "models for llama.cpp end in .gguf; repositories on the hub that have them are "
+    "mostly named -GGUF"
+)
 
 
 class Lora(Protocol):
@@ -113,7 +119,12 @@ def model_load(
     params.adapters = adapters
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
-    check(lib.lh_model_load(path, params, out, error), error)
+    try:
+        check(lib.lh_model_load(path, params, out, error), error)
+    except ModelLoadError as problem:
+        if "is not a GGUF file" in str(problem):
+            raise ModelLoadError(f"{problem}; {_GGUF_HINT}") from None
+        raise
     return ffi.gc(out[0], lib.lh_model_free)
 
 

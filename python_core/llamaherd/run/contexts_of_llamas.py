@@ -30,7 +30,7 @@ def as_context(value: object) -> Context:
     if llama_cpp is None or not isinstance(value, llama_cpp.Llama):
         raise TypeError(
             "ctx must be a llamaherd.Context or a llama_cpp.Llama, not "
-            f"{type(value).__name__}"
+            f"{type(value).__name__}: llamaherd.Context(model) makes one of a model"
         )
     with _contexts_lock:
         context = _contexts_of_llamas.get(value)

@@ -55,7 +55,10 @@ def checked_labels(labels: object) -> Labels:
         else [(label, label) for label in labels]
     )
     if not 1 <= len(pairs) <= MAX_LABELS:
-        raise ValueError(f"labels must be 1 to {MAX_LABELS}, not {len(pairs)}")
+        raise ValueError(
+            f"labels must be 1 to {MAX_LABELS} texts, such as ['yes', 'no'], not "
+            f"{len(pairs)}"
+        )
     readings = tuple(checks.text(f"labels[{i}]", r) for i, (r, _) in enumerate(pairs))
     for i, reading in enumerate(readings):
         if not reading.strip():
@@ -63,7 +66,10 @@ def checked_labels(labels: object) -> Labels:
     first: dict[str, int] = {}
     for i, reading in enumerate(readings):
         if first.setdefault(reading, i) != i:
-            raise ValueError(f"labels[{i}] is there twice: {checks.shown(reading)}")
+            raise ValueError(
+                f"labels[{i}] is there twice: {checks.shown(reading)}; give each label "
+                "once"
+            )
     names = [checks.text(f"name of labels[{i}]", n) for i, (_, n) in enumerate(pairs)]
     unique = tuple(dict.fromkeys(names))
     place = {name: j for j, name in enumerate(unique)}

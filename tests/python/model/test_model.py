@@ -21,12 +21,12 @@ OPEN, CLOSE = "\ufdd0", "\ufdd1"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(lh.ModelLoadError, match=r"path: there is no file .*none\.gguf"):
+    with pytest.raises(lh.ModelLoadError, match=r"path names no file: .*none\.gguf"):
         lh.Model(tmp_path / "none.gguf")
 
 
 def test_a_folder_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(lh.ModelLoadError, match="is not a file"):
+    with pytest.raises(lh.ModelLoadError, match="names a folder"):
         lh.Model(tmp_path)
 
 

@@ -221,7 +221,7 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"path": "none.gguf"}, lh.ModelLoadError, r"there is no file 'none\.gguf'"),
+        ({"path": "none.gguf"}, lh.ModelLoadError, r'names no file: "none\.gguf"'),
         ({"path": __file__}, lh.ModelLoadError, "is not a GGUF file"),
         ({"out": "no/such/folder"}, ValueError, "out must be a folder.*'no/such/folder'"),
         ({"out": 5}, TypeError, "out must be a str or a path, not 5"),

@@ -15,7 +15,9 @@ import hashlib
 import json
 import math
 import struct
+import sys
 import time
+from pathlib import Path
 
 NAN = math.nan
 
@@ -224,6 +226,139 @@ def optimize_result(job):
             "same_answers": [1.0, 0.8],
         },
     }
+
+
+class DownloadError(Exception):
+    pass
+
+
+class FetchJob:
+    """Finds "hf:there/PATH" at /PATH; "hf:slow/x" never ends."""
+
+    def __init__(self, source, options):
+        self.source = source
+        self.options = options
+        self.n_looks = 0
+        self.is_cancelled = False
+
+
+@_boundary
+def fetch_start(source, options):
+    return {"job": FetchJob(source, options)}
+
+
+@_boundary
+def fetch_wait(job, timeout_s):
+    time.sleep(0.01)
+    job.n_looks += 1
+    is_slow = job.source.startswith("hf:slow")
+    return {
+        "done": job.is_cancelled or (job.n_looks > 3 and not is_slow),
+        "n_done": 1e9 * job.n_looks,
+        "n_total": 4e9,
+        "messages": ["taking {Q4_K_M}"] if job.n_looks == 1 else [],
+        "elapsed_s": 0.5,
+    }
+
+
+@_boundary
+def fetch_cancel(job):
+    job.is_cancelled = True
+
+
+@_boundary
+def fetch_result(job):
+    if job.is_cancelled:
+        return None
+    if not job.source.startswith("hf:there/"):
+        raise DownloadError(f"{job.source} {{is}} not there")
+    return job.source.removeprefix("hf:there")
+
+
+@_boundary
+def cache_dir():
+    return "/cache"
+
+
+@_boundary
+def cached_models(folder):
+    n = 0 if folder == "/empty" else 2
+    return {
+        "name": ["base.gguf", "small-Instruct.gguf"][:n],
+        "path": ["/cache/base.gguf", "/cache/small-Instruct.gguf"][:n],
+        "size_bytes": [5e9, 1e9][:n],
+        "modified": [1.7e9, 1.6e9][:n],
+        "source": ["hf:a/b", ""][:n],
+    }
+
+
+@_boundary
+def ollama_models():
+    return {
+        "name": ["llama3.2:1b", "tiny:latest"],
+        "path": ["/o/a", "/o/b"],
+        "size_bytes": [1.3e9, 1e6],
+        "sha256": ["a" * 64, "b" * 64],
+        "modified": [1.7e9, 1.7e9],
+    }
+
+
+@_boundary
+def supports_gpu():
+    return False
+
+
+@_boundary
+def lib_path():
+    return "/lib/libllama.so"
+
+
+@_boundary
+def hardware_profile():
+    return {
+        "os": "Linux",
+        "release": "6",
+        "cpu": "fake",
+        "cpu_cores": 2.0,
+        "memory_bytes": 16e9,
+        "available_bytes": 8e9,
+        "uses_gpu": False,
+        "bandwidth_bytes_per_s": 1e10,
+        "flops": 1e11,
+        "cpu_features": ["avx2"],
+        "gpus": [],
+        "sizes": {
+            "billions": [1.0, 8.0],
+            "quantization": ["Q4_K_M", "Q8_0"],
+            "size_bytes": [6e8, 8.5e9],
+            "fits": [True, False],
+            "decode_per_s": [16.0, 1.2],
+            "prefill_per_s": [50.0, 6.0],
+        },
+        "text": "a machine\nwith {two} lines",
+    }
+
+
+@_boundary
+def optimized_look(path, folder):
+    known = path if folder == "/known" else None
+    return {"path": known, "work": None if known else "/cache/optimized/.new-1"}
+
+
+@_boundary
+def optimized_keep(path, work, best, verdict, folder):
+    return path
+
+
+@_boundary
+def optimized_drop(work):
+    pass
+
+
+@_boundary
+def file_sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 @_boundary
@@ -475,6 +610,15 @@ def journal_read(path):
 
 
 def _gold(ids, texts, labels, n_texts, *, codes, kind="simple"):
+# ---- in files of their own ----
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fake_coding  # noqa: E402
+
+fake_coding.Job = Job
+for _name in fake_coding.__all__:
+    globals()[_name] = _boundary(getattr(fake_coding, _name))
+def _gold(ids, texts, labels, n_texts, codes, kind="simple"):
     """A sample as R gets it; its JSON is all that the fake needs to know of it."""
     known = {"ids": ids, "texts": texts, "labels": labels, "n": n_texts, "kind": kind}
     coded = list(codes.values())

@@ -1,0 +1,370 @@
+"""From what a user calls a model to the path of its file, downloaded if need be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from llamaherd.core import checks
+from llamaherd.core.errors import DownloadError, ModelLoadError
+from llamaherd.hub import folders, huggingface, quantizations
+from llamaherd.hub.ollama import ollama_path
+from llamaherd.hub.quantizations import Offer, RemoteFile, available_bytes
+from llamaherd.hub.shown import ProgressOption, Shown
+from llamaherd.hub.sources import (
+    HubModel,
+    LocalFile,
+    OllamaName,
+    WebFile,
+    is_meant,
+    parse,
+)
+from llamaherd.hub.tokens import checked_token, endpoint, is_offline, token_to_use
+from llamaherd.hub.transfer import Wanted, Watch, download, sha256_of, shown_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to fetch.
+
+    Attributes:
+        cache: Folder for downloads.
+        token: The caller's access token; not in the representation.
+        force: Whether to download what is in the cache already.
+        check_memory: Whether to refuse what does not fit into memory.
+        sha256: What the file has to have, in hexadecimal; None: what the hub says.
+        watch: What looks on.
+        say: Called with sentences for people.
+    """
+
+    cache: Path
+    token: str | None = field(default=None, repr=False)
+    force: bool = False
+    check_memory: bool = True
+    sha256: str | None = None
+    watch: Watch = field(default_factory=Watch)
+    say: Callable[[str], object] = lambda _text: None
+
+
+def download_model(
+    source: str | os.PathLike[str],
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    token: str | None = None,
+    force: bool = False,
+    check_memory: bool = True,
+    sha256: str | None = None,
+    progress: ProgressOption = True,
+) -> Path:
+    """Finds a model's file, and downloads it if it is not here yet.
+
+    What breaks off, by Ctrl-C or a lost connection, is gone on with by the next call. A
+    file appears under its name only when it is whole, and of the hub's files the SHA-256
+    is compared with what the hub says. A file that is in the cache is used without asking
+    anybody; `force` gets the current one.
+
+    Args:
+        source: A path; "https://..."; "hf:owner/repo" of the Hugging Face hub, with
+            "/file.gguf" or ":Q4_K_M" (a quantization; without one: Q4_K_M, or Q8_0 of a
+            model of up to 1.5 GB, or the next that is there and fits), and "@revision"
+            after the repository; "ollama:name" of Ollama's own store; or the name of a
+            file in the cache, or a part of it that only one has.
+        cache_dir: Folder for downloads; None: `model_cache_dir()`.
+        token: Access token of the hub; None: `set_hf_token`'s, HF_TOKEN, or the one that
+            `hf auth login` stored. It is sent to the hub alone.
+        force: Download it even if it is in the cache.
+        check_memory: Refuse a model that does not fit into memory before it is
+            downloaded: with a tenth of its size (128 MB at least) for a context.
+        sha256: Of the file, in hexadecimal, where you know it; checked.
+        progress: True shows a progress bar and says what was chosen, on stderr; a
+            function is called with the bytes that are there and those in all, or None.
+
+    Returns:
+        The file; of a model in several files the first.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: `source` is of no known form, or `token` or `sha256` cannot be one.
+        ModelLoadError: There is no such file, or it does not fit into memory: the message
+            says what would.
+        DownloadError: It could not be downloaded, or is not what it should be.
+    """
+    with Shown(progress) as shown:
+        options = Options(
+            cache=folders.cache_folder(cache_dir),
+            token=checked_token(token),
+            force=checks.flag("force", force),
+            check_memory=checks.flag("check_memory", check_memory),
+            sha256=_checked_sha256(sha256),
+            watch=Watch(step=shown.step),
+            say=shown.say,
+        )
+        return fetch(source, options)
+
+
+def model_path(path: object, *, check_memory: bool) -> Path:
+    """The file that a model is loaded from: what is there stays as it is.
+
+    Raises:
+        TypeError: `path` is neither text nor a path.
+        ModelLoadError: There is no such file, or it could not be got.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a str or a path, not {path!r}")
+    file = Path(path)
+    if file.is_file():
+        return file
+    with Shown(True) as shown:
+        options = Options(
+            cache=folders.model_cache_dir(),
+            check_memory=check_memory,
+            watch=Watch(step=shown.step),
+            say=shown.say,
+        )
+        return fetch(path, options, "path")
+
+
+def fetch(source: object, options: Options, name: str = "source") -> Path:
+    """As `download_model`, with its arguments checked."""
+    what = parse(source, name)
+    if isinstance(what, LocalFile):
+        path = _local(what.path, options, name)
+    elif isinstance(what, OllamaName):
+        path = ollama_path(what.name)
+    elif isinstance(what, WebFile):
+        return _web(what.url, options)
+    else:
+        return _hub(what, options)
+    if options.sha256 is not None:
+        _check_content(path, options.sha256)
+    return path
+
+
+# ---- files that are here --------------------------------------------------------------
+
+
+def _local(path: Path, options: Options, name: str) -> Path:
+    if path.is_file():
+        return path
+    if len(path.parts) == 1:
+        found = _named(path.name, options.cache)
+        if found is not None:
+            options.say(f"Using {found}.")
+            return found
+    kind = "a folder" if path.is_dir() else "no file"
+    cached = sorted({model.name for model in folders.list_cached_models(options.cache)})
+    hint = f"; in the cache are {', '.join(cached[:5])}" if cached else ""
+    raise ModelLoadError(
+        f'{name} names {kind}: "{path}". The working directory is "{Path.cwd()}"{hint}. '
+        'To download a model: "hf:owner/repo" or "https://..."'
+    )
+
+
+def _named(name: str, cache: Path) -> Path | None:
+    """The file in the cache of that name, or the only one with that in its name.
+
+    Raises:
+        ModelLoadError: Several have it.
+    """
+    own = cache == folders.model_cache_dir()
+    models = [
+        model
+        for model in folders.list_cached_models(None if own else cache)
+        if folders.OPTIMIZED not in model.path.parts
+    ]
+    asked = name.lower()
+    exact = [m for m in models if m.name.lower() in {asked, f"{asked}.gguf"}]
+    found = exact or [m for m in models if asked in m.name.lower()]
+    if len({model.name for model in found}) > 1:
+        names = ", ".join(model.name for model in found)
+        raise ModelLoadError(
+            f"{name!r} is in the names of several files in the cache: {names}. "
+            "Give the whole name"
+        )
+    return found[0].path if found else None
+
+
+# ---- files of the web -----------------------------------------------------------------
+
+
+def _web(url: str, options: Options) -> Path:
+    name = PurePosixPath(unquote(urlsplit(url).path)).name
+    if not name or name.startswith("."):
+        raise DownloadError(f"{shown_url(url)} names no file")
+    if not name.lower().endswith(".gguf"):
+        name += ".gguf"
+    target = options.cache / _safe(name)
+    if target.exists() and folders.note_of(target).get("source", url) != shown_url(url):
+        # Another address's file of the same name.
+        target = (
+            target.parent / hashlib.sha256(url.encode()).hexdigest()[:8] / target.name
+        )
+    if target.is_file() and not options.force:
+        if options.sha256 is not None:
+            _check_content(target, options.sha256)
+        options.say(f"Using {target}.")
+        return target
+    is_hub = urlsplit(url).netloc == urlsplit(endpoint()).netloc
+    if is_hub and is_offline():
+        raise DownloadError(
+            f"{shown_url(url)} is not in the cache, and HF_HUB_OFFLINE forbids to "
+            "download it"
+        )
+    wanted = Wanted(
+        url=url,
+        target=target,
+        token=token_to_use(options.token) if is_hub else None,
+        sha256=options.sha256,
+        replace=options.force,
+    )
+    offer = Offer(
+        files=(RemoteFile(name=name, size_bytes=None, sha256=None),), quantization=None
+    )
+    return _downloaded(wanted, shown_url(url), offer, {}, options)
+
+
+# ---- files of the hub -----------------------------------------------------------------
+
+
+def _hub(what: HubModel, options: Options) -> Path:
+    at = "" if what.revision == "main" else f"@{what.revision}"
+    folder = options.cache / (what.repo.replace("/", "--") + at)
+    if not options.force:
+        own = sorted(folder.rglob("*.gguf")) if folder.is_dir() else []
+        shared = huggingface.in_hub_cache(what.repo, what.revision)
+        for files in (own, shared):
+            cached = _best_of(files, what)
+            if cached is not None:
+                if options.sha256 is not None:
+                    _check_content(cached, options.sha256)
+                options.say(f"Using {cached}.")
+                return cached
+    there = huggingface.repository(what.repo, what.revision, options.token)
+    offers = quantizations.offers(there.files)
+    available = available_bytes(options.check_memory)
+    offer = quantizations.choose(str(what), offers, what.wanted, available)
+    if what.wanted is None:
+        others = ", ".join(str(o) for o in offers if o is not offer)
+        options.say(
+            f"{what}: taking {offer}." + (f" There is also {others}." if others else "")
+        )
+    return _hub_files(what, there.commit, offer, folder, options)
+
+
+def _hub_files(
+    what: HubModel, commit: str, offer: Offer, folder: Path, options: Options
+) -> Path:
+    """Downloads all parts; the first comes last, so that it means that all are there."""
+    if options.sha256 is not None and len(offer.files) > 1:
+        raise ValueError(f"sha256 cannot be given: {what} has {len(offer.files)} files")
+    for file in reversed(offer.files):
+        target = folder.joinpath(*(_safe(part) for part in file.name.split("/")))
+        if target.is_file() and not options.force and file is not offer.files[0]:
+            continue
+        expected = options.sha256 or file.sha256
+        if file.sha256 not in {None, expected}:
+            raise DownloadError(
+                f"{what}: the hub says that {file.name} has the SHA-256 {file.sha256}, "
+                f"not {expected}"
+            )
+        wanted = Wanted(
+            url=huggingface.file_url(what.repo, commit, file.name),
+            target=target,
+            token=token_to_use(options.token),
+            sha256=expected,
+            size_bytes=file.size_bytes,
+            replace=options.force,
+        )
+        source = str(replace(what, wanted=file.name))
+        path = _downloaded(wanted, source, offer, {"commit": commit}, options)
+    return path
+
+
+def _best_of(files: list[Path], what: HubModel) -> Path | None:
+    """Of the files in a cache the one that is meant, if it is there and whole."""
+    there = {path.as_posix(): path for path in files if is_meant(path, what.wanted)}
+    offers = quantizations.offers(
+        RemoteFile(name=name, size_bytes=path.stat().st_size, sha256=None)
+        for name, path in there.items()
+    )
+    whole = [offer for offer in offers if _is_whole(offer)]
+    if not whole:
+        return None
+    return there[quantizations.choose(str(what), whole, None, None).name]
+
+
+def _is_whole(offer: Offer) -> bool:
+    match = re.search(r"-\d{5}-of-(\d{5})\.gguf$", offer.name)
+    return match is None or len(offer.files) == int(match[1])
+
+
+# ---- what both share ------------------------------------------------------------------
+
+
+def _downloaded(
+    wanted: Wanted, source: str, offer: Offer, note: dict[str, str], options: Options
+) -> Path:
+    def check_size(size: int | None) -> None:
+        if len(offer.files) == 1:  # of several, their sum was looked at
+            sized = replace(offer, files=(replace(offer.files[0], size_bytes=size),))
+            available = available_bytes(options.check_memory)
+            quantizations.check_fits(source, sized, [], available)
+
+    options.say(f"Downloading {shown_url(wanted.url)} to {wanted.target}.")
+    watch = replace(options.watch, check_size=check_size)
+    digest = download(wanted, watch)
+    folders.note_path(wanted.target).write_text(
+        json.dumps(
+            {
+                "source": source,
+                "sha256": digest,
+                "size_bytes": wanted.target.stat().st_size,
+                "downloaded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                **note,
+            },
+            indent=1,
+        ),
+        encoding="utf-8",
+    )
+    return wanted.target
+
+
+def _safe(name: str) -> str:
+    """A file's name that leads nowhere else, whoever chose it."""
+    safe = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", name)
+    if safe in {"", ".", ".."}:
+        raise DownloadError(f"{name!r} cannot be the name of a file")
+    return safe
+
+
+def _checked_sha256(value: object) -> str | None:
+    if value is None:
+        return None
+    text = checks.text("sha256", value).lower()
+    if not _SHA256.fullmatch(text):
+        raise ValueError(
+            f"sha256 must be 64 hexadecimal digits, not {checks.shown(value)}"
+        )
+    return text
+
+
+def _check_content(path: Path, expected: str) -> None:
+    digest = sha256_of(path)
+    if digest != expected:
+        raise DownloadError(
+            f'"{path}" has the SHA-256 {digest}, not {expected}: it is '
+            "another file, or was changed; force=True downloads it anew"
+        )

@@ -1,0 +1,130 @@
+"""Models that Ollama has downloaded, read from its own store."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from llamaherd.core.errors import ModelLoadError
+
+_MODEL_LAYER = "application/vnd.ollama.image.model"
+_REGISTRY = "registry.ollama.ai"
+_DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OllamaModel:
+    """A model that Ollama has.
+
+    Attributes:
+        name: As Ollama writes it, such as "llama3.2:1b".
+        path: The GGUF file.
+        size_bytes: Its size.
+        sha256: Of its content, in hexadecimal, as Ollama's name for the file has it.
+        modified: When the model was pulled, in UTC.
+    """
+
+    name: str
+    path: Path
+    size_bytes: int
+    sha256: str
+    modified: datetime
+
+
+def stores() -> list[Path]:
+    """The folders that Ollama may keep models in: OLLAMA_MODELS alone if it is set."""
+    named = os.environ.get("OLLAMA_MODELS")
+    if named:
+        return [Path(named).expanduser()]
+    return [
+        Path("~/.ollama/models").expanduser(),
+        Path("/usr/share/ollama/.ollama/models"),
+        Path("/var/lib/ollama/models"),
+    ]
+
+
+def list_ollama_models() -> list[OllamaModel]:
+    """The GGUF models in Ollama's store on this machine, by name.
+
+    Ollama need not run. The environment variable OLLAMA_MODELS names another store.
+    """
+    models: dict[str, OllamaModel] = {}
+    for store in stores():
+        manifests = store / "manifests"
+        try:
+            paths = sorted(path for path in manifests.rglob("*") if path.is_file())
+        except OSError:  # a service's store that this user may not read
+            continue
+        for path in paths:
+            model = _read(store, path)
+            if model is not None:
+                models.setdefault(model.name, model)
+    return sorted(models.values(), key=lambda model: model.name)
+
+
+def ollama_path(name: str) -> Path:
+    """The file of a model of Ollama's.
+
+    Args:
+        name: As Ollama writes it; without a tag "latest" is meant.
+
+    Raises:
+        ModelLoadError: There is none of that name; the message says which there are.
+    """
+    models = list_ollama_models()
+    asked = name.strip().lower()
+    wanted = asked if ":" in asked.rsplit("/", 1)[-1] else f"{asked}:latest"
+    for model in models:
+        if model.name.lower() == wanted:
+            return model.path
+    same = [model for model in models if model.name.lower().split(":")[0] == asked]
+    if len(same) == 1:  # the one tag that there is
+        return same[0].path
+    if not models:
+        folders = " or ".join(str(store) for store in stores())
+        raise ModelLoadError(
+            f"ollama:{name}: no models of Ollama's were found in {folders}; run "
+            f"`ollama pull {name or 'llama3.2'}`, or set OLLAMA_MODELS to its folder"
+        )
+    known = ", ".join(model.name for model in models)
+    raise ModelLoadError(
+        f"ollama:{name}: Ollama has no such model; it has {known}. To get it: "
+        f"`ollama pull {name}`"
+    )
+
+
+def _read(store: Path, manifest: Path) -> OllamaModel | None:
+    """A manifest's model; None for what is none, or is not whole."""
+    try:
+        layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
+        digest = next(x["digest"] for x in layers if x["mediaType"] == _MODEL_LAYER)
+        match = _DIGEST.fullmatch(digest)
+        if match is None:
+            return None
+        path = store / "blobs" / f"sha256-{match[1]}"
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                return None
+        return OllamaModel(
+            name=_name(manifest.relative_to(store / "manifests").parts),
+            path=path,
+            size_bytes=path.stat().st_size,
+            sha256=match[1],
+            modified=datetime.fromtimestamp(manifest.stat().st_mtime, tz=timezone.utc),
+        )
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        return None
+
+
+def _name(parts: tuple[str, ...]) -> str:
+    """The "llama3.2:1b" of registry.ollama.ai/library/llama3.2/1b."""
+    *path, tag = parts
+    if path and path[0] == _REGISTRY:
+        path = path[1:]
+    if path and path[0] == "library":
+        path = path[1:]
+    return f"{'/'.join(path)}:{tag}"

@@ -1,0 +1,272 @@
+"""What this machine can run, and about how fast."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+
+from llamaherd.core import checks
+from llamaherd.hub.quantizations import gigabytes, needed_bytes
+from llamaherd.memory import hardware
+from llamaherd.native import shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Bits a weight takes in files of models of some billion weights.
+_BITS = {"Q4_K_M": 4.85, "Q8_0": 8.5, "F16": 16.0}
+_BILLIONS = (0.5, 1.0, 3.0, 8.0, 14.0, 32.0, 70.0)
+# What matrix products and reading memory depend on, of many features that there are.
+_FEATURES = (
+    *("avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512_vnni"),
+    *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "asimd", "asimddp", "i8mm"),
+    *("sve", "sme"),
+)
+_READ_BYTES = 1 << 28  # larger than caches
+_MATRIX = 1024  # rows
+_LEAST_S = 0.15  # that each measurement lasts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """A graphics processor.
+
+    Attributes:
+        name: What its driver calls it.
+        memory_bytes: Its memory.
+    """
+
+    name: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeEstimate:
+    """What to expect of models of one size and type, on the processor.
+
+    Attributes:
+        billions: Weights of the model, in billions.
+        quantization: Their type.
+        size_bytes: About what a file of it has.
+        fits: Whether it fits into the memory available now, with a context.
+        decode_per_s: Tokens of one answer at a time per second, an upper bound: the
+            bandwidth of memory, divided by the file's size. None if not measured.
+        prefill_per_s: Tokens of prompts, or of many answers at once, per second: the
+            speed of float32 matrix products, divided by twice the number of weights. None
+            if not measured.
+    """
+
+    billions: float
+    quantization: str
+    size_bytes: int
+    fits: bool
+    decode_per_s: float | None
+    prefill_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwareProfile:
+    """What this machine has. `str(profile)` is for people.
+
+    Attributes:
+        os: Name of the operating system.
+        release: Its version.
+        cpu: Name of the processor.
+        cpu_cores: Physical cores that this process may use.
+        cpu_features: What the processor has of what speeds models up.
+        memory_bytes: Memory of the machine.
+        available_bytes: What this process can still take of it.
+        gpus: Graphics processors that nvidia-smi knows.
+        uses_gpu: Whether this build of llama-cpp-python can use one.
+        bandwidth_bytes_per_s: How fast all cores together read memory; None if not
+            measured.
+        flops: Float32 matrix products, operations per second; None if not measured.
+        sizes: What to expect of models of several sizes.
+    """
+
+    os: str
+    release: str
+    cpu: str
+    cpu_cores: int
+    cpu_features: tuple[str, ...]
+    memory_bytes: int
+    available_bytes: int
+    gpus: tuple[Gpu, ...]
+    uses_gpu: bool
+    bandwidth_bytes_per_s: float | None
+    flops: float | None
+    sizes: tuple[SizeEstimate, ...]
+
+    def __str__(self) -> str:
+        features = " ".join(self.cpu_features) or "no known features"
+        available = gigabytes(self.available_bytes)
+        lines = [
+            f"{self.os} {self.release}; {self.cpu}, {self.cpu_cores} cores ({features})",
+            f"memory: {available} available of {gigabytes(self.memory_bytes)}",
+            *(f"GPU: {gpu.name}, {gigabytes(gpu.memory_bytes)}" for gpu in self.gpus),
+        ]
+        if self.gpus and not self.uses_gpu:
+            lines.append("This build of llama-cpp-python cannot use a GPU.")
+        if self.bandwidth_bytes_per_s is not None and self.flops is not None:
+            lines.append(
+                f"measured: {self.bandwidth_bytes_per_s / 1e9:.1f} GB/s read from "
+                f"memory, {self.flops / 1e9:.0f} GFLOPS in matrix products"
+            )
+        return "\n".join([*lines, *_table(self.sizes)])
+
+
+@cache
+def _measured() -> tuple[float, float]:
+    return _bandwidth(), _flops()
+
+
+def hardware_profile(*, measure: bool = True) -> HardwareProfile:
+    """Tells what this machine has, and which models to expect what of.
+
+    The speeds are estimates from two numbers that are measured in half a second, once in
+    a process: one answer at a time is bound by reading all weights from memory for each
+    token; prompts, and many answers together, by arithmetic. Real speeds differ, by half
+    or double: kernels of quantized weights are no float32 products. `model_optimize`
+    measures the real thing.
+
+    Args:
+        measure: Whether to measure; False leaves speeds out.
+    """
+    bandwidth, flops = _measured() if checks.flag("measure", measure) else (None, None)
+    available = hardware.available_memory()
+    return HardwareProfile(
+        os=platform.system(),
+        release=platform.release(),
+        cpu=cpu_name(),
+        cpu_cores=hardware.n_cores(),
+        cpu_features=cpu_features(),
+        memory_bytes=psutil.virtual_memory().total,
+        available_bytes=available,
+        gpus=_gpus(),
+        uses_gpu=shim.supports_gpu(),
+        bandwidth_bytes_per_s=bandwidth,
+        flops=flops,
+        sizes=tuple(
+            _estimate(billions, name, available, bandwidth, flops)
+            for billions in _BILLIONS
+            for name in _BITS
+        ),
+    )
+
+
+@cache
+def cpu_name() -> str:
+    """What the processor calls itself."""
+    match = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+@cache
+def cpu_features() -> tuple[str, ...]:
+    """Features of the processor that models are computed faster with."""
+    match = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    has = set(match[1].split()) if match else set()
+    return tuple(name for name in _FEATURES if name in has)
+
+
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _estimate(
+    billions: float,
+    quantization: str,
+    available: int,
+    bandwidth: float | None,
+    flops: float | None,
+) -> SizeEstimate:
+    size = int(billions * 1e9 * _BITS[quantization] / 8)
+    return SizeEstimate(
+        billions=billions,
+        quantization=quantization,
+        size_bytes=size,
+        fits=needed_bytes(size) <= available,
+        decode_per_s=None if bandwidth is None else bandwidth / size,
+        prefill_per_s=None if flops is None else flops / (2e9 * billions),
+    )
+
+
+def _gpus() -> tuple[Gpu, ...]:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ()
+    query = ["--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(  # noqa: S603 - a program of the system's
+            [program, *query], capture_output=True, text=True, timeout=10, check=True
+        )
+        rows = [line.rsplit(",", 1) for line in done.stdout.splitlines() if line.strip()]
+        return tuple(
+            Gpu(name=name.strip(), memory_bytes=int(mib) * 2**20) for name, mib in rows
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ()
+
+
+def _bandwidth() -> float:
+    """Bytes per second that all cores together read."""
+    n_cores = hardware.n_cores()
+    parts = np.array_split(np.ones(_READ_BYTES // 4, dtype=np.float32), n_cores)
+
+    def read(part: np.ndarray[Any, Any]) -> None:
+        np.dot(part, part)  # one pass over memory, as fast as BLAS can
+
+    with ThreadPoolExecutor(n_cores) as pool:
+        list(pool.map(read, parts))  # pages and threads are there after this
+        return _READ_BYTES / _shortest(lambda: list(pool.map(read, parts)))
+
+
+def _flops() -> float:
+    """Float32 operations per second in a product of matrices."""
+    matrix = np.ones((_MATRIX, _MATRIX), dtype=np.float32)
+    product = matrix @ matrix
+    return 2 * _MATRIX**3 / _shortest(lambda: np.matmul(matrix, matrix, out=product))
+
+
+def _shortest(function: Callable[[], object]) -> float:
+    """Seconds that a call takes when nothing disturbs it."""
+    times: list[float] = []
+    while sum(times) < _LEAST_S or len(times) < 3:
+        start = perf_counter()
+        function()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+def _table(sizes: tuple[SizeEstimate, ...]) -> list[str]:
+    """What is to be expected, for people."""
+
+    def speed(value: float | None) -> str:
+        return "?" if value is None else f"{value:.3g}"
+
+    lines = ["weights  type    file      fits  tokens/s: one answer  prompts or many"]
+    lines += [
+        f"{row.billions:>5g} B  {row.quantization:<6}  {gigabytes(row.size_bytes):>8}"
+        f"  {'yes' if row.fits else 'no':<4}  {speed(row.decode_per_s):>20}"
+        f"  {speed(row.prefill_per_s):>15}"
+        for row in sizes
+        if row.quantization != "F16"
+    ]
+    return [
+        *lines,
+        "Speeds are estimates: bandwidth / size, and matrix products / (2 x weights).",
+    ]

@@ -1,0 +1,418 @@
+"""One file over HTTP: resumed where it broke off, checked, and there only when whole."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from llamaherd.core.errors import DownloadError
+from llamaherd.hub.quantizations import gigabytes
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_BLOCK = 1 << 20
+_TIMEOUT_S = 30.0
+_MOST_TRIES = 5  # in a row without a byte that is new
+_MOST_WAIT_S = 60.0
+_RETRIED = {408, 425, 429, 500, 502, 503, 504}
+_SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
+
+
+class Cancelled(Exception):  # noqa: N818 - not an error: it was asked for
+    """The download was told to end; what there is of the file stays for the next time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A file to fetch.
+
+    Attributes:
+        url: Where it is.
+        target: The file to make.
+        token: Access token, sent to the address's own host only; never shown.
+        sha256: Of the content, in hexadecimal; None: what the server tells, if it does.
+        size_bytes: Of the content; None: what the server tells.
+        replace: Whether to fetch it although it is there.
+    """
+
+    url: str
+    target: Path
+    token: str | None = None
+    sha256: str | None = None
+    size_bytes: int | None = None
+    replace: bool = False
+
+    def __repr__(self) -> str:
+        return f"Wanted({shown_url(self.url)!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What looks on.
+
+    Attributes:
+        step: Called with the bytes that are there and those in all (None: unknown).
+        is_cancelled: Asked after each block.
+        check_size: Called with the size before the first byte is written; may refuse.
+    """
+
+    step: Callable[[int, int | None], object] = lambda _done, _total: None
+    is_cancelled: Callable[[], bool] = lambda: False
+    check_size: Callable[[int | None], object] = lambda _size: None
+
+
+def download(wanted: Wanted, watch: Watch) -> str:
+    """Fetches a file. One that broke off before is gone on with.
+
+    Returns:
+        SHA-256 of the file, in hexadecimal.
+
+    Raises:
+        DownloadError: The server refuses, the connection breaks again and again, the
+            content is not what it should be, or the disk is full.
+        Cancelled: `watch` said so.
+    """
+    _check_scheme(wanted.url)
+    wanted.target.parent.mkdir(parents=True, exist_ok=True)
+    part = wanted.target.with_name(f".{wanted.target.name}.part")
+    with _alone(part, watch):
+        if wanted.target.is_file() and not wanted.replace:
+            return sha256_of(wanted.target)  # another process was first
+        n_before, n_tries = -1, 0
+        while True:
+            try:
+                return _try(wanted, part, watch)
+            except (OSError, http.client.HTTPException) as error:
+                wait_s = _wait_s(error, n_tries)
+                reason = _reason(error)
+            n_now = part.stat().st_size if part.exists() else 0
+            n_tries = 1 if n_now > n_before else n_tries + 1
+            n_before = max(n_now, n_before)
+            if wait_s is None or n_tries >= _MOST_TRIES:
+                raise DownloadError(_failure(wanted, reason, n_now)) from None
+            _sleep(wait_s, watch)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    hasher = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            hasher.update(block)
+    return hasher.hexdigest()
+
+
+def shown_url(url: str) -> str:
+    """An address for a message: without what may be secret in it."""
+    parts = urlsplit(url)
+    host = parts.netloc.rsplit("@", 1)[-1]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+# ---- one try --------------------------------------------------------------------------
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows to http and https only, and tells a token to no other host."""
+
+    def redirect_request(  # noqa: PLR0917 - its signature
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        _check_scheme(newurl)
+        if urlsplit(req.full_url).scheme == "https" and newurl.startswith("http:"):
+            raise DownloadError(
+                f"{shown_url(req.full_url)} leads from https to http, where anybody "
+                "could change the file: it is not followed"
+            )
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        token = req.get_header("Authorization")
+        if request is not None and token and _origin(newurl) == _origin(req.full_url):
+            request.add_unredirected_header("Authorization", token)
+        return request
+
+
+def _try(wanted: Wanted, part: Path, watch: Watch) -> str:
+    """Asks for what is missing of the file, and writes it."""
+    state = _state_of(part, wanted)
+    n_there = part.stat().st_size if state else 0
+    request = urllib.request.Request(wanted.url)  # noqa: S310 - the scheme was checked
+    request.add_header("User-Agent", "llamaherd")
+    request.add_header("Accept-Encoding", "identity")
+    if wanted.token:
+        request.add_unredirected_header("Authorization", f"Bearer {wanted.token}")
+    if n_there:
+        request.add_header("Range", f"bytes={n_there}-")
+        if state.get("validator"):
+            request.add_header("If-Range", state["validator"])
+    opener = urllib.request.build_opener(_SafeRedirects)
+    try:
+        response = opener.open(request, timeout=_TIMEOUT_S)
+    except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and n_there:
+            part.unlink()  # it is longer than the file, or is that of another one
+            raise ConnectionError("the file has changed") from None
+        raise
+    with response:
+        size = _size_of(response, n_there)
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            n_there = 0  # the whole file comes
+        if wanted.size_bytes not in {None, size} and size is not None:
+            raise DownloadError(
+                f"{shown_url(wanted.url)} has {size} bytes, not {wanted.size_bytes}"
+            )
+        size = wanted.size_bytes if size is None else size
+        watch.check_size(size)
+        _check_disk(part, size, n_there)
+        _write_state(part, wanted, response)
+        expected = wanted.sha256 or _told_sha256(response, wanted)
+        digest = _write(response, part, n_there, size, watch)
+    if expected not in {None, digest}:
+        _remove(part)
+        raise DownloadError(
+            f"{shown_url(wanted.url)}: what came has the SHA-256 {digest}, not "
+            f"{expected}. It was removed; try again, and if it is so again, do not trust "
+            "the server"
+        )
+    _put_in_place(part, wanted.target)
+    return digest
+
+
+def _write(
+    response: http.client.HTTPResponse,
+    part: Path,
+    n_there: int,
+    size: int | None,
+    watch: Watch,
+) -> str:
+    """Appends what comes. Returns the SHA-256 of the whole."""
+    hasher = hashlib.sha256()
+    with part.open("r+b" if n_there else "wb") as file:
+        for block in _blocks(file, n_there):
+            hasher.update(block)
+        file.truncate(n_there)
+        file.seek(n_there)
+        n_done = n_there
+        while block := response.read(_BLOCK):
+            if watch.is_cancelled():
+                raise Cancelled
+            if n_done == 0 and block[:4] != b"GGUF":
+                raise DownloadError(
+                    f"{shown_url(response.url)} is no GGUF file: it begins with "
+                    f"{block[:12]!r}. Is it the address of a page about the file?"
+                )
+            n_done += len(block)
+            if size is not None and n_done > size:
+                raise DownloadError(f"{shown_url(response.url)} sends more than it said")
+            file.write(block)
+            hasher.update(block)
+            watch.step(n_done, size)
+        file.flush()
+        os.fsync(file.fileno())
+    if size is not None and n_done < size:
+        raise ConnectionError(f"the connection ended after {n_done} of {size} bytes")
+    return hasher.hexdigest()
+
+
+def _blocks(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
+    while n_bytes and (block := file.read(min(_BLOCK, n_bytes))):
+        n_bytes -= len(block)
+        yield block
+
+
+# ---- what is known of a part of a file ------------------------------------------------
+
+
+def _state_path(part: Path) -> Path:
+    return part.with_name(f"{part.name}.json")
+
+
+def _state_of(part: Path, wanted: Wanted) -> dict[str, Any]:
+    """What was noted of a part that can be gone on with; {} if there is none."""
+    try:
+        state = json.loads(_state_path(part).read_text(encoding="utf-8"))
+        usable = (
+            state["url"] == shown_url(wanted.url)
+            and state["sha256"] == wanted.sha256
+            and (state["sha256"] or state["validator"])
+            and part.stat().st_size > 0
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(state) if usable else {}
+
+
+def _write_state(part: Path, wanted: Wanted, response: http.client.HTTPResponse) -> None:
+    etag = response.headers.get("ETag")
+    # A weak one does not promise the same bytes.
+    validator = None if etag is None or etag.startswith("W/") else etag
+    # With a hash the end is checked anyway, and a hub's copies have other tags.
+    state = {
+        "url": shown_url(wanted.url),
+        "sha256": wanted.sha256,
+        "validator": None if wanted.sha256 else validator,
+    }
+    _state_path(part).write_text(json.dumps(state), encoding="utf-8")
+
+
+def _put_in_place(part: Path, target: Path) -> None:
+    part.replace(target)
+    _state_path(part).unlink(missing_ok=True)
+
+
+def _remove(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    _state_path(part).unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone(part: Path, watch: Watch) -> Iterator[None]:
+    """Waits while another process downloads the same file."""
+    if sys.platform == "win32":  # two processes that fetch the same are not kept apart
+        yield
+        return
+    lock = part.with_name(f"{part.name}.lock")
+    while True:
+        with lock.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Who had it before has removed it: then others lock another file.
+                is_ours = (
+                    lock.exists() and lock.stat().st_ino == os.fstat(file.fileno()).st_ino
+                )
+            except BlockingIOError:
+                is_ours = False
+            except OSError:  # a disk that knows no locks
+                is_ours = True
+            if is_ours:
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+                return
+        _sleep(0.2, watch)
+
+
+# ---- what the server says -------------------------------------------------------------
+
+
+def _size_of(response: http.client.HTTPResponse, n_there: int) -> int | None:
+    """Bytes of the whole file; None: the server does not tell."""
+    if response.status == http.HTTPStatus.PARTIAL_CONTENT:
+        match = re.fullmatch(
+            r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", "")
+        )
+        if match is None or int(match[1]) != n_there:
+            raise DownloadError(
+                f"{shown_url(response.url)} sent another part of the file than was asked"
+            )
+        return None if match[2] == "*" else int(match[2])
+    length = response.headers.get("Content-Length")
+    return int(length) if length and length.isdigit() else None
+
+
+def _told_sha256(response: http.client.HTTPResponse, wanted: Wanted) -> str | None:
+    """What a hub says of a file when it does not lead elsewhere."""
+    if _origin(response.url) != _origin(wanted.url):
+        return None
+    match = _SHA256.fullmatch(response.headers.get("X-Linked-Etag") or "")
+    return match[1] if match else None
+
+
+def _check_disk(part: Path, size: int | None, n_there: int) -> None:
+    free = shutil.disk_usage(part.parent).free
+    if size is not None and size - n_there > free:
+        raise DownloadError(
+            f"{part.parent} has {gigabytes(free)} free, and {gigabytes(size - n_there)} "
+            "are to come: make room, or name another folder (cache_dir, or the "
+            "environment variable LLAMAHERD_CACHE_DIR)"
+        )
+
+
+def _check_scheme(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise DownloadError(f"{shown_url(url)!r} is no address that begins with https://")
+
+
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or 443
+
+
+def _wait_s(error: Exception, n_tries: int) -> float | None:
+    """How long to wait before the next try; None: there is no use in another one."""
+    if isinstance(error, DownloadError):
+        return None
+    if isinstance(error, urllib.error.HTTPError):
+        if error.code not in _RETRIED:
+            return None
+        after = error.headers.get("Retry-After", "")
+        if after.isdigit():
+            return min(float(after), _MOST_WAIT_S)
+    elif isinstance(error, OSError) and error.errno is not None:
+        network = isinstance(error, (ConnectionError, TimeoutError))
+        if not network and not isinstance(error, urllib.error.URLError):
+            return None  # of the disk
+    return _wait_after(n_tries)
+
+
+def _wait_after(n_tries: int) -> float:
+    return float(min(2**n_tries, 16))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answered {error.code} {error.reason}"
+    if isinstance(error, urllib.error.URLError):
+        return f"no connection: {error.reason}"
+    return str(error) or type(error).__name__
+
+
+def _failure(wanted: Wanted, reason: str, n_now: int) -> str:
+    hint = ""
+    if "answered 401" in reason or "answered 403" in reason:
+        hint = (
+            "; it wants an access token: see set_hf_token(), and accept the model's "
+            "terms on its page if it has any"
+        )
+    elif "answered 404" in reason:
+        hint = "; is the address right?"
+    elif n_now:
+        hint = f"; {gigabytes(n_now)} are kept, and the same call goes on from there"
+    if reason.startswith(f"{shown_url(wanted.url)}"):
+        return reason + hint
+    return f"{shown_url(wanted.url)} could not be downloaded: {reason}{hint}"
+
+
+def _sleep(seconds: float, watch: Watch) -> None:
+    """Waits, but no longer than it takes to see that nobody waits any more."""
+    end = time.monotonic() + seconds
+    while not watch.is_cancelled():
+        left = end - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(left, 0.1))
+    raise Cancelled

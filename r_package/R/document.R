@@ -1,0 +1,184 @@
+#' Keep a log of a run
+#'
+#' Between `document_start()` and `document_end()` a text file records what this session does
+#' with models: which files are loaded, with their SHA-256, which calls answer how many
+#' prompts with which settings, and the SHA-256 of what went in and came out. Each event is in
+#' the file when it has happened, so that a crash leaves all that was.
+#'
+#' `document_end()` writes the SHA-256 of the whole file into a file of the same name that
+#' ends in `.sha256`, in the form that `sha256sum --check` takes.
+#'
+#' @param path File to write; NULL: `llamaherd_run_<time>.txt` in the working directory.
+#' @param metadata A named list that is written into the log, such as
+#'   `list(project = "survey", wave = 2)`.
+#' @param append TRUE adds to a file that is there; otherwise that is an error.
+#' @returns `document_start()` returns the path, invisibly. `document_end()` also, with the
+#'   attribute `hash`, the SHA-256 of the file's bytes.
+#' @seealso `generate_parallel(journal = )` for keeping the answers themselves
+#' @export
+#' @examplesIf llamaherd_available()
+#' path <- document_start(tempfile(fileext = ".txt"), metadata = list(project = "rivers"))
+#' log <- document_end()
+#' writeLines(readLines(path))
+#' attr(log, "hash")
+document_start <- function(path = NULL, metadata = list(), append = FALSE) {
+  error_call <- rlang::current_env()
+  if (!is.null(the$document)) {
+    abort(
+      c(
+        "A log is being written already: {.path {the$document$path}}.",
+        i = "End it with {.code document_end()} first."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  path <- expand_path(check_string(path, null = TRUE)) %||%
+    format(Sys.time(), "llamaherd_run_%Y%m%d_%H%M%S.txt")
+  append <- check_flag(append)
+  named <- length(metadata) == 0 || rlang::is_named(metadata)
+  if (!is.list(metadata) || !named) {
+    abort_argument("metadata", "a named list", metadata, error_call)
+  }
+  check_new_file(path, append, error_call)
+  now <- Sys.time()
+  the$document <- list(path = normalizePath(path), start = now, folder = getwd())
+  write_log(
+    if (append && file.size(path) > 0) "",
+    "llamaherd run log",
+    paste("File:", basename(path)),
+    paste("Started:", stamp(now)),
+    "",
+    "Events:"
+  )
+  info <- Sys.info()
+  document_event("document_start", \() {
+    c(
+      list(
+        package_version = as.character(utils::packageVersion("llamaherd")),
+        r_version = R.version.string,
+        platform = R.version$platform,
+        os = info[["sysname"]],
+        release = info[["release"]],
+        user = info[["user"]],
+        working_directory = getwd()
+      ),
+      metadata
+    )
+  })
+  invisible(path)
+}
+
+#' @rdname document_start
+#' @export
+document_end <- function() {
+  if (is.null(the$document)) {
+    abort(
+      c(
+        "No log is being written.",
+        i = "Begin one with {.code document_start()}."
+      ),
+      "argument",
+      rlang::current_env()
+    )
+  }
+  document_event("document_end", \() list())
+  now <- Sys.time()
+  took <- as.double(difftime(now, the$document$start, units = "secs"))
+  write_log(
+    "",
+    paste("Ended:", stamp(now)),
+    sprintf("Duration: %.1f s", took)
+  )
+  path <- the$document$path
+  the$document <- NULL
+  hash <- py_call("file_sha256", path)
+  sums <- paste0(path, ".sha256")
+  con <- file(sums, "wb")
+  on.exit(close(con))
+  writeLines(enc2utf8(paste0(hash, "  ", basename(path))), con, useBytes = TRUE)
+  cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
+  invisible(structure(path, hash = hash))
+}
+
+# Writes down what has happened, if a log is being written. `details` makes a named list, and
+# is called only then.
+document_event <- function(event, details) {
+  if (is.null(the$document)) {
+    return(invisible())
+  }
+  text <- jsonlite::toJSON(
+    details(),
+    auto_unbox = TRUE,
+    null = "null",
+    na = "null",
+    digits = NA,
+    force = TRUE,
+    pretty = TRUE
+  )
+  lines <- strsplit(text, "\n", fixed = TRUE)[[1]]
+  write_log(sprintf("- [%s] %s", stamp(Sys.time()), event), paste0("    ", lines))
+}
+
+# What a call answered: settings, and SHA-256 of what went in and came out.
+document_answers <- function(event, prompts, result, options) {
+  document_event(event, \() {
+    text <- if (is.data.frame(result)) attr(result, "text") else plain(result)
+    list(
+      n_prompts = length(prompts$values),
+      n_failed = sum(attr(result, "finish_reason") == "error"),
+      input_hash = lines_sha256(prompts$text),
+      output_hash = lines_sha256(text),
+      seed = attr(result, "stats")$seed,
+      settings = options$sampling[lengths(options$sampling) > 0]
+    )
+  })
+}
+
+# SHA-256 of texts, each followed by a newline, as sha256sum computes it of a file that has
+# them as lines.
+lines_sha256 <- function(text) {
+  text <- as.character(text)
+  text[is.na(text)] <- "NA"
+  sha256(paste0(text, "\n", collapse = ""))
+}
+
+stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
+
+# Opened and closed each time: what is written then survives R.
+write_log <- function(...) {
+  con <- file(the$document$path, "ab")
+  on.exit(close(con))
+  writeLines(enc2utf8(c(...)), con, useBytes = TRUE)
+}
+
+check_new_file <- function(path, append, error_call) {
+  if (!append && file.exists(path)) {
+    abort(
+      c(
+        "{.arg path} is there already: {.path {path}}.",
+        i = "Name another file, or use {.code append = TRUE}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  check_folder(path, error_call)
+  if (!file.exists(path) && !file.create(path, showWarnings = FALSE)) {
+    abort("{.arg path} cannot be written: {.path {path}}.", "argument", error_call)
+  }
+}
+
+check_folder <- function(path, error_call) {
+  folder <- dirname(path)
+  if (!dir.exists(folder)) {
+    abort(
+      c(
+        "{.arg path} is in a folder that is not there: {.path {folder}}.",
+        i = "Make it with {.code dir.create({encodeString(folder, quote = '\"')})}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+}

@@ -1,0 +1,29 @@
+#' A small model for examples
+#'
+#' The examples of this package run where this finds a model. It looks for SmolLM2-135M, an
+#' instruction-tuned model of 92 MB: in the environment variable `LLAMAHERD_TEST_SMOLLM2`,
+#' then in the cache. It downloads nothing and starts no Python.
+#'
+#' @returns Path of the file, or NULL: there is none, or no Python side to load it.
+#' @seealso [list_cached_models()] for all models on this computer
+#' @export
+#' @examples
+#' llamaherd_example_model()
+llamaherd_example_model <- function() {
+  cache <- Sys.getenv("LLAMAHERD_CACHE_DIR")
+  if (!nzchar(cache)) {
+    base <- Sys.getenv("XDG_CACHE_HOME", "~/.cache")
+    cache <- file.path(base, "llamaherd", "models")
+  }
+  found <- list.files(
+    path.expand(cache),
+    "^SmolLM2-135M-Instruct.*[.]gguf$",
+    recursive = TRUE,
+    full.names = TRUE
+  )
+  # Not what model_optimize() made.
+  found <- found[!grepl("llamaherd[.]gguf$", found)]
+  paths <- c(Sys.getenv("LLAMAHERD_TEST_SMOLLM2"), found)
+  paths <- paths[file.exists(paths)]
+  if (length(paths) == 0 || !llamaherd_available()) NULL else paths[[1]]
+}

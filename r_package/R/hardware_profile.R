@@ -1,0 +1,66 @@
+#' What this computer can run
+#'
+#' Tells what processor and memory there are, which sizes of models fit, and about how fast
+#' they would be.
+#'
+#' The speeds are estimates from two numbers that are measured in half a second: one answer
+#' at a time is bound by reading all weights from memory for each token, prompts and many
+#' answers together by arithmetic. Real speeds differ, by half or double. [model_optimize()]
+#' measures the real thing.
+#'
+#' @param refresh TRUE measures and looks once more; otherwise a session does that once.
+#' @returns A list of class `llamaherd_hardware`, which prints as a table: `os`, `release`,
+#'   `cpu`, `cpu_cores`, `cpu_features`, `ram_total` and `ram_available` (bytes), `gpu`, a list
+#'   with `name`, `vram_bytes`, `cores` and `source` (NA where there is none), `uses_gpu`
+#'   (whether models can be put on it), `bandwidth_bytes_per_s`, `flops`, `detected_at`, and
+#'   `sizes`, a data frame with `billions` (of weights), `quantization`, `size_bytes`, `fits`,
+#'   `decode_per_s` (tokens per second of one answer) and `prefill_per_s` (of prompts, or of
+#'   many answers together).
+#' @seealso [model_load()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' hardware_profile()
+hardware_profile <- function(refresh = FALSE) {
+  if (check_flag(refresh) || is.null(the$hardware)) {
+    the$hardware <- new_hardware(py_call("hardware_profile"))
+  }
+  the$hardware
+}
+
+new_hardware <- function(value) {
+  gpu <- if (length(value[["gpus"]]) > 0) value[["gpus"]][[1]]
+  sizes <- lapply(value[["sizes"]], unlist)
+  structure(
+    list(
+      os = value[["os"]],
+      release = value[["release"]],
+      cpu = value[["cpu"]],
+      cpu_cores = as.integer(value[["cpu_cores"]]),
+      cpu_features = as_text(value[["cpu_features"]]),
+      ram_total = value[["memory_bytes"]],
+      ram_available = value[["available_bytes"]],
+      gpu = list(
+        name = gpu[["name"]] %||% NA_character_,
+        vram_bytes = as.double(gpu[["memory_bytes"]] %||% NA),
+        cores = NA_integer_,
+        source = if (is.null(gpu)) "undetected" else "nvidia-smi"
+      ),
+      uses_gpu = value[["uses_gpu"]],
+      bandwidth_bytes_per_s = value[["bandwidth_bytes_per_s"]],
+      flops = value[["flops"]],
+      detected_at = Sys.time(),
+      sizes = as.data.frame(sizes),
+      text = value[["text"]]
+    ),
+    class = "llamaherd_hardware"
+  )
+}
+
+#' @export
+format.llamaherd_hardware <- function(x, ...) strsplit(x$text, "\n", fixed = TRUE)[[1]]
+
+#' @export
+print.llamaherd_hardware <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

@@ -1,0 +1,176 @@
+rule <- function(id, labels) {
+  list(id = id, predictor = \(prompts, data, spec) rep_len(labels, length(prompts)))
+}
+
+test_that("annotations are long and wide", {
+  local_fake()
+  result <- explore(
+    list(rule("a", c("x", "y")), rule("b", "x")),
+    prompts = data.frame(
+      prompt = c("one", "two"),
+      sample_id = c("s1", "s2"),
+      truth = "x"
+    ),
+    keep_prompts = TRUE
+  )
+  expect_named(result, c("annotations", "matrix"))
+  expect_identical(
+    result$annotations,
+    data.frame(
+      sample_id = c("s1", "s2", "s1", "s2"),
+      model_id = c("a", "a", "b", "b"),
+      label = c("x", "y", "x", "x"),
+      truth = "x",
+      prompt = c("one", "two", "one", "two")
+    )
+  )
+  expect_identical(
+    result$matrix,
+    data.frame(
+      sample_id = c("s1", "s2"),
+      a = c("x", "y"),
+      truth_a = "x",
+      prompt_a = c("one", "two"),
+      b = "x",
+      truth_b = "x",
+      prompt_b = c("one", "two")
+    )
+  )
+})
+
+test_that("hashes are those that sha256sum computes of the lines", {
+  local_fake()
+  result <- explore(list(rule("a", c("x", NA))), prompts = c("gr\u00fcn", "two"))
+  hashes <- attr(result, "hashes")
+  path <- withr::local_tempfile()
+  digest <- function(lines) {
+    con <- file(path, "wb")
+    writeLines(enc2utf8(lines), con, useBytes = TRUE)
+    close(con)
+    py_call("file_sha256", path)
+  }
+  expect_identical(hashes$model_id, "a")
+  expect_identical(hashes$input_hash, digest(c("gr\u00fcn", "two")))
+  expect_identical(hashes$output_hash, digest(c("x", "NA")))
+  expect_null(attr(explore(list(rule("a", "x")), prompts = "p", hash = FALSE), "hashes"))
+})
+
+test_that("real models answer, with chat and without", {
+  local_fake()
+  path <- local_model_file()
+  result <- explore(c(first = path, second = path), prompts = c("Hello", "You"))
+  expect_identical(unique(result$annotations$model_id), c("first", "second"))
+  expect_match(the$module$seen("generate_start"), "'chat': True", fixed = TRUE)
+  result <- explore(path, prompts = "Hello", chat_template = FALSE, system_prompt = "Be.")
+  expect_identical(result$annotations$label, "Be.\n\nHello!")
+  expect_identical(result$annotations$model_id, "model_1")
+  model <- model_load(path)
+  explore(list(loaded = model), prompts = "Hello", engine = "single")
+  expect_match(the$module$seen("context_create"), "'n_seq_max': 1", fixed = TRUE)
+  expect_s3_class(tokenize(model, "it is not closed") |> as.factor(), "factor")
+  spec <- list(model_path = path, generation = list(max_tokens = 7L), n_ctx = 512L)
+  explore(list(spec), prompts = "Hello")
+  expect_match(the$module$seen("generate_start"), "'max_tokens': 7", fixed = TRUE)
+  expect_match(the$module$seen("context_create"), "'n_ctx': 512", fixed = TRUE)
+})
+
+test_that("models are kept for later calls on request", {
+  local_fake()
+  withr::defer(the$explored <- NULL)
+  path <- local_model_file()
+  explore(path, prompts = "a", reuse_models = TRUE)
+  unlink(path)
+  expect_silent(explore(path, prompts = "a", reuse_models = TRUE))
+})
+
+test_that("a sink gets rows as they come, and nothing is kept", {
+  local_fake()
+  path <- withr::local_tempfile(fileext = ".csv")
+  prompts <- sprintf("p%d", 1:450)
+  sizes <- integer()
+  write <- annotation_sink_csv(path)
+  result <- explore(
+    list(rule("a", "say \"hi\"")),
+    prompts = prompts,
+    sink = \(chunk, model_id) {
+      sizes <<- c(sizes, nrow(chunk))
+      write(chunk, model_id)
+    }
+  )
+  expect_null(result$annotations)
+  expect_null(result$matrix)
+  expect_identical(sizes, c(200L, 200L, 50L))
+  read <- utils::read.csv(path)
+  expect_identical(read$label, rep("say \"hi\"", 450))
+  expect_identical(read$sample_id, 1:450)
+})
+
+test_that("CSV files are read back as they were", {
+  path <- withr::local_tempfile(fileext = ".csv")
+  sink <- annotation_sink_csv(path)
+  chunk <- data.frame(
+    id = c(1, 2.5, NA),
+    text = c("a \"b\", c\nd", "gr\u00fcn \U1F600", NA),
+    flag = c(TRUE, NA, FALSE)
+  )
+  expect_identical(sink(chunk, "m"), "m")
+  expect_invisible(sink(chunk, "m"))
+  expect_identical(
+    utils::read.csv(path, encoding = "UTF-8"),
+    rbind(chunk, chunk)
+  )
+  sink <- annotation_sink_csv(path, append = TRUE)
+  sink(chunk[1, ], "m")
+  expect_identical(nrow(utils::read.csv(path)), 7L)
+  sink(chunk[0, ], "m")
+  expect_identical(nrow(utils::read.csv(path)), 7L)
+  annotation_sink_csv(path)(chunk[1, ], "m")
+  expect_identical(nrow(utils::read.csv(path)), 1L)
+  expect_error(sink("x", "m"), "must be a data frame")
+  expect_error(annotation_sink_csv("/no/such/x.csv"), "dir.create")
+})
+
+test_that("templates become sections", {
+  local_fake()
+  spec <- list(
+    prompts = list(
+      sample_id = c("a", "b"),
+      truth = c("x", "y"),
+      format = "ignored",
+      Task = "Label it.",
+      Text = c("One.", "Two."),
+      Rules = c("Be brief.", "Be fair.", "Be kind."),
+      Shots = data.frame(Text = c("P", "Q"), Label = c("x", "y")),
+      Notes = list(More = "much", Less = list(Deep = "down"))
+    )
+  )
+  input <- explore_input(spec, NULL)
+  expect_identical(input$sample_id, c("a", "b"))
+  expect_identical(input$truth, c("x", "y"))
+  expect_snapshot(cat(input$prompts[[2]]))
+  frame <- explore_input(list(prompts = data.frame(Text = c("One.", "Two."))), NULL)
+  expect_identical(frame$prompts, c("## Text\nOne.", "## Text\nTwo."))
+  expect_identical(frame$sample_id, 1:2)
+  made <- explore_input(
+    list(prompts = \(spec) paste(spec$instruction, "now"), instruction = "Go"),
+    NULL
+  )
+  expect_identical(made$prompts, "Go now")
+})
+
+test_that("wrong arguments are explained", {
+  local_fake()
+  expect_snapshot(error = TRUE, {
+    explore(list(), prompts = "a")
+    explore(list(mean), prompts = "a")
+    explore(list(list(model = "m.gguf")), prompts = "a")
+    explore(list(list(id = "a")), prompts = "a")
+    explore(list(rule("a", "x")))
+    explore(list(rule("a", "x"), rule("a", "x")), prompts = "a")
+    explore(list(rule("a", "x")), prompts = 1)
+    explore(list(rule("a", "x")), prompts = list(prompts = "a", truth = c("x", "y")))
+    explore(list(rule("a", "x")), prompts = "a", sink = "file.csv")
+    explore(list(rule("a", "x")), prompts = "a", batch_size = 0)
+    explore(list(list(predictor = \(...) 1)), prompts = "a")
+  })
+})

@@ -1,0 +1,405 @@
+"""Files of the hub and of the web, from a server that behaves like the hub or worse."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from hub_server import COMMIT, Hub, serving
+from llamaherd.hub import fetch, transfer
+from llamaherd.memory import hardware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+REPO = "owner/tiny-GGUF"
+SOURCE = f"hf:{REPO}"
+Q4 = b"GGUF" + os.urandom(3_000_000)
+Q8 = b"GGUF" + os.urandom(5_000_000)
+FILES = {"tiny-Q4_K_M.gguf": Q4, "tiny-Q8_0.gguf": Q8, "README.md": b"# tiny"}
+
+
+@pytest.fixture(autouse=True)
+def _files(hub: Hub) -> None:
+    hub.repos[REPO] = dict(FILES)
+
+
+def get(source: str, **options: object) -> Path:
+    return lh.download_model(source, progress=False, **options)
+
+
+def parts(cache: Path) -> list[str]:
+    return sorted(p.name for p in cache.rglob("*") if p.name.startswith("."))
+
+
+# ---- what is fetched ------------------------------------------------------------------
+
+
+def test_the_file_comes_once_and_is_what_the_hub_has(hub: Hub, cache: Path) -> None:
+    path = get(f"{SOURCE}/tiny-Q4_K_M.gguf")
+    assert path == cache / "owner--tiny-GGUF" / "tiny-Q4_K_M.gguf"
+    assert path.read_bytes() == Q4
+    n_requests = len(hub.requests)
+    assert get(f"{SOURCE}/tiny-Q4_K_M.gguf") == path
+    assert get(f"{SOURCE}:q4_k_m") == path
+    assert get(SOURCE) == path
+    assert get("tiny-q4") == path
+    assert len(hub.requests) == n_requests
+    assert parts(cache) == []
+    note = json.loads(path.with_name(f"{path.name}.json").read_text())
+    assert note["sha256"] == hashlib.sha256(Q4).hexdigest()
+    assert note["commit"] == COMMIT
+    assert note["source"] == f"{SOURCE}/tiny-Q4_K_M.gguf"
+
+
+def test_force_gets_the_current_one(hub: Hub) -> None:
+    path = get(f"{SOURCE}:Q4_K_M")
+    hub.repos[REPO]["tiny-Q4_K_M.gguf"] = Q8
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+    assert get(f"{SOURCE}:Q4_K_M", force=True).read_bytes() == Q8
+    assert get(f"{SOURCE}:Q4_K_M") == path
+
+
+def test_a_model_is_made_of_a_source(
+    hub: Hub, tiny_path: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.repos[REPO] = {"tiny-F16.gguf": tiny_path("llama").read_bytes()}
+    with lh.Model(SOURCE) as model:
+        assert model.path.name == "tiny-F16.gguf"
+    assert f"{SOURCE}: taking F16" in capsys.readouterr().err
+    with lh.Model("tiny-f16") as model:
+        assert model.n_vocab > 0
+
+
+def test_a_model_in_parts_comes_whole(hub: Hub) -> None:
+    pieces = {f"big-Q4_0-0000{i}-of-00003.gguf": b"GGUF" + bytes([i]) for i in (1, 2, 3)}
+    hub.repos[REPO] = pieces
+    first = get(SOURCE)
+    assert first.name == "big-Q4_0-00001-of-00003.gguf"
+    assert {p.name: p.read_bytes() for p in first.parent.glob("*.gguf")} == pieces
+    assert [model.name for model in lh.list_cached_models()] == [first.name]
+    # The first is the last that comes: without the others there is no model.
+    first.with_name("big-Q4_0-00002-of-00003.gguf").unlink()
+    get(SOURCE)
+    assert len(list(first.parent.glob("*.gguf"))) == 3
+
+
+def test_files_of_other_programs_are_found(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    from huggingface_hub import hf_hub_download  # noqa: PLC0415
+
+    shared = hf_hub_download(
+        REPO,
+        "tiny-Q8_0.gguf",
+        endpoint=hub.url,
+        cache_dir=tmp_path / "hf" / "hub",
+        token=False,
+    )
+    hub.requests.clear()
+    assert str(get(SOURCE)) == shared
+    assert str(get("tiny-Q8_0.gguf")) == shared
+    assert [model.source for model in lh.list_cached_models()] == [SOURCE]
+    assert hub.requests == []
+
+
+def test_the_web_is_asked_for_plain_addresses(hub: Hub, cache: Path) -> None:
+    url = f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf?download=true"
+    path = get(url)
+    assert path == cache / "tiny-Q8_0.gguf"
+    assert path.read_bytes() == Q8
+    assert get(url) == path
+    assert len(hub.gets()) == 1
+    # Another address with the same name is another file.
+    hub.repos["else/where"] = {"tiny-Q8_0.gguf": Q4}
+    other = get(f"{hub.url}/else/where/resolve/main/tiny-Q8_0.gguf")
+    assert other.read_bytes() == Q4
+    assert path.read_bytes() == Q8
+
+
+def test_progress_is_told(hub: Hub) -> None:
+    del hub
+    seen: list[tuple[int, int | None]] = []
+    lh.download_model(SOURCE, progress=lambda *numbers: seen.append(numbers))
+    assert seen[-1] == (len(Q8), len(Q8))
+    assert [n for n, _ in seen] == sorted(n for n, _ in seen)
+    with pytest.raises(TypeError, match="progress must be True, False or a function"):
+        lh.download_model(SOURCE, progress="yes")
+
+
+# ---- what breaks ----------------------------------------------------------------------
+
+
+def test_a_broken_connection_is_gone_on_with(hub: Hub) -> None:
+    hub.cut_after = [1_000_000, 500_000]
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+    ranges = [headers.get("range") for headers in hub.gets()]
+    assert ranges == [None, "bytes=1000000-", "bytes=1500000-"]
+
+
+def test_what_a_dead_process_left_is_gone_on_with(hub: Hub, cache: Path) -> None:
+    program = (
+        "import llamaherd as lh, os\n"
+        "def step(done, total):\n"
+        "    if done > 2_000_000: os._exit(9)\n"
+        f"lh.download_model({SOURCE + ':Q4_K_M'!r}, progress=step)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == 9
+    assert not (cache / "owner--tiny-GGUF" / "tiny-Q4_K_M.gguf").exists()
+    hub.requests.clear()
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+    (headers,) = hub.gets()
+    assert int(headers["range"].removeprefix("bytes=").rstrip("-")) >= 1_000_000
+
+
+def test_a_file_that_changed_meanwhile_is_begun_anew(hub: Hub, cache: Path) -> None:
+    url = f"{hub.url}/{REPO}/resolve/main/tiny-Q4_K_M.gguf"
+    hub.cut_after = [1_000_000]
+    hub.refuse = [404]
+    with pytest.raises(lh.DownloadError, match=r"answered 404.*is the address right\?"):
+        get(url)
+    hub.cut_after = [1_000_000] + [0] * 4
+    with pytest.raises(lh.DownloadError, match="1 MB are kept, and the same call"):
+        get(url)
+    assert ".tiny-Q4_K_M.gguf.part" in parts(cache)
+    new = b"GGUF" + os.urandom(2_000_000)
+    hub.repos[REPO]["tiny-Q4_K_M.gguf"] = new
+    assert get(url).read_bytes() == new
+    assert hub.gets()[-1]["if-range"] == f'"{hashlib.sha256(Q4).hexdigest()}"'
+    assert parts(cache) == []
+
+
+def test_a_server_without_ranges_sends_all_again(hub: Hub) -> None:
+    hub.ranges = False
+    hub.cut_after = [1_000_000]
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+
+
+def test_wrong_content_is_removed(hub: Hub, cache: Path) -> None:
+    hub.lie = True
+    with pytest.raises(
+        lh.DownloadError, match=r"has the SHA-256 .* not .* It was removed"
+    ):
+        get(f"{SOURCE}:Q4_K_M")
+    assert parts(cache) == []
+    assert list(cache.rglob("*.gguf")) == []
+    # The hub tells a plain address's hash, too.
+    with pytest.raises(lh.DownloadError, match="It was removed"):
+        get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
+    hub.lie = False
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+
+
+def test_a_hash_of_the_user_s_is_checked(hub: Hub) -> None:
+    url = f"{hub.url}/{REPO}/resolve/main/tiny-Q4_K_M.gguf"
+    right = hashlib.sha256(Q4).hexdigest()
+    with pytest.raises(lh.DownloadError, match=r"not 0{64}"):
+        get(url, sha256="0" * 64)
+    with pytest.raises(lh.DownloadError, match="the hub says that tiny"):
+        get(f"{SOURCE}:Q4_K_M", sha256="0" * 64)
+    path = get(url, sha256=right.upper())
+    with pytest.raises(lh.DownloadError, match="force=True downloads it anew"):
+        get(str(path), sha256="0" * 64)
+    with pytest.raises(lh.DownloadError, match="force=True downloads it anew"):
+        get(url, sha256="0" * 64)
+    with pytest.raises(ValueError, match="sha256 must be 64 hexadecimal digits"):
+        get(url, sha256="abc")
+
+
+def test_a_page_is_no_model(hub: Hub, cache: Path) -> None:
+    hub.repos[REPO]["page.gguf"] = b"<!DOCTYPE html>"
+    with pytest.raises(lh.DownloadError, match=r"is no GGUF file: it begins with b'<!D"):
+        get(f"{hub.url}/{REPO}/resolve/main/page.gguf")
+    assert list(cache.rglob("*.gguf")) == []
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_asked_again(hub: Hub, status: int) -> None:
+    url = f"{hub.url}/{REPO}/resolve/main/tiny-Q4_K_M.gguf"
+    hub.refuse = [status, status]
+    assert get(url).read_bytes() == Q4
+    hub.refuse = [status] * 20
+    with pytest.raises(lh.DownloadError, match=f"the server answered {status}"):
+        get(url, force=True)
+
+
+def test_no_server_at_all(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
+    del hub
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(lh.DownloadError, match="cannot be reached"):
+        get(SOURCE)
+    with pytest.raises(lh.DownloadError, match="no connection"):
+        get("http://127.0.0.1:9/x.gguf")
+
+
+def test_two_who_want_the_same_get_one_file(hub: Hub) -> None:
+    results: list[bytes] = []
+    threads = [
+        threading.Thread(
+            target=lambda: results.append(get(f"{SOURCE}:Q8_0").read_bytes())
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [Q8] * 4
+    assert len(hub.gets()) == 1
+
+
+def test_a_cancelled_download_is_kept(hub: Hub, cache: Path) -> None:
+    seen: list[int] = []
+    watch = transfer.Watch(
+        step=lambda n, _total: seen.append(n), is_cancelled=lambda: len(seen) > 1
+    )
+    options = fetch.Options(cache=cache, watch=watch)
+    with pytest.raises(transfer.Cancelled):
+        fetch.fetch(f"{SOURCE}:Q8_0", options)
+    hub.requests.clear()
+    assert get(f"{SOURCE}:Q8_0").read_bytes() == Q8
+    assert hub.gets()[0]["range"] == f"bytes={seen[-1]}-"
+
+
+# ---- memory and disk ------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_not_begun(
+    hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "available_memory", lambda: 132_000_000)
+    message = (
+        r"needs about 133 MB with a context, and 132 MB are available\. Q4_K_M \(3 MB"
+    )
+    with pytest.raises(lh.ModelLoadError, match=message):
+        get(f"{SOURCE}:Q8_0")
+    with pytest.raises(lh.ModelLoadError, match="Take a smaller model"):
+        get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
+    assert list(cache.rglob("*.gguf")) == []
+    assert get(SOURCE).name == "tiny-Q4_K_M.gguf"
+    assert get(f"{SOURCE}:Q8_0", check_memory=False).read_bytes() == Q8
+    monkeypatch.setattr(hardware, "available_memory", lambda: 1_000_000)
+    with pytest.raises(lh.ModelLoadError, match="no file of it fits into memory"):
+        get(SOURCE, force=True)
+
+
+def test_a_full_disk_is_seen_before(
+    hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del hub
+    usage = type("Usage", (), {"free": 1_000_000})
+    monkeypatch.setattr(transfer.shutil, "disk_usage", lambda _path: usage)
+    with pytest.raises(lh.DownloadError, match="has 1 MB free, and 3 MB are to come"):
+        get(f"{SOURCE}:Q4_K_M")
+    assert list(cache.rglob("*.gguf")) == []
+
+
+# ---- tokens ---------------------------------------------------------------------------
+
+
+def test_a_gated_model_wants_a_token(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    hub.gated.add(REPO)
+    hub.token = "hf_secretsecret"
+    with pytest.raises(lh.DownloadError, match=r"there is no token.*set_hf_token\(\)"):
+        get(SOURCE)
+    with pytest.raises(lh.DownloadError, match="the token has no right") as error:
+        get(SOURCE, token="hf_wrongwrong")
+    assert "hf_wrong" not in str(error.value)
+    assert get(SOURCE, token=hub.token).read_bytes() == Q8
+    monkeypatch.setenv("HF_TOKEN", "x")  # put back afterwards
+    lh.set_hf_token(hub.token)
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+    written = b"".join(p.read_bytes() for p in cache.rglob("*.json"))
+    assert b"hf_secret" not in written
+    options = fetch.Options(cache=cache, token=hub.token)
+    assert "hf_secret" not in repr(options)
+    assert "hf_secret" not in repr(
+        transfer.Wanted(url="https://x/y?token=hf_secret", target=cache, token=hub.token)
+    )
+    with pytest.raises(ValueError, match="not shown here") as error:
+        get(SOURCE, token="hf secret\n2")
+    assert "hf secret" not in str(error.value)
+
+
+def test_other_hosts_never_see_the_token(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.gated.add(REPO)
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    with serving(Hub(repos={REPO: dict(FILES)}), "localhost") as cdn:
+        hub.cdn = cdn.url
+        assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+        assert get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf").read_bytes() == Q8
+        get(f"{cdn.url}/{REPO}/resolve/main/tiny-Q4_K_M.gguf")
+        assert len(cdn.requests) == 3
+        assert all("authorization" not in headers for _, _, headers in cdn.requests)
+    assert all(h["authorization"] == f"Bearer {hub.token}" for h in hub.gets())
+
+
+@pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://example.org/x.gguf"])
+def test_redirects_lead_to_the_web_only(hub: Hub, to: str) -> None:
+    hub.cdn = to
+    with pytest.raises(lh.DownloadError, match=r"is no address that|is not allowed"):
+        get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
+
+
+# ---- offline, and without the package -------------------------------------------------
+
+
+def test_offline_uses_the_cache_alone(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = get(f"{SOURCE}:Q8_0")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    hub.requests.clear()
+    assert get(SOURCE) == path
+    with pytest.raises(lh.DownloadError, match="HF_HUB_OFFLINE forbids"):
+        get(f"{SOURCE}:Q4_K_M")
+    with pytest.raises(lh.DownloadError, match="HF_HUB_OFFLINE forbids"):
+        get(f"{hub.url}/{REPO}/resolve/main/tiny-Q4_K_M.gguf")
+    assert hub.requests == []
+
+
+def test_without_huggingface_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(lh.DownloadError, match=r"pip install 'llamaherd\[hub\]'"):
+        get(SOURCE)
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    url = f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf"
+    assert get(url).read_bytes() == Q8
+
+
+def test_what_the_hub_does_not_have(hub: Hub) -> None:
+    hub.repos["owner/none"] = {"model.safetensors": b"x"}
+    for source, message in {
+        "hf:owner/missing": "no such repository; look at the spelling",
+        "hf:owner/none": "has no GGUF files; look for a repository",
+        f"{SOURCE}:Q2_K": r"there is no 'Q2_K'; there is Q8_0 \(5 MB\), Q4_K_M \(3 MB\)",
+        f"{SOURCE}@other": "has no branch, tag or commit 'other'",
+        f"{SOURCE}/other.gguf": "there is no 'other.gguf'",
+    }.items():
+        with pytest.raises(lh.ModelLoadError, match=message):
+            get(source)
+    hub.refuse = [500] * 20
+    with pytest.raises(lh.DownloadError, match="the hub answered 500; try again later"):
+        get(SOURCE)
+    hub.refuse = [429] * 20
+    with pytest.raises(lh.DownloadError, match="too many requests from here"):
+        get(SOURCE)
+
+
+def test_names_of_the_hub_lead_nowhere_else(hub: Hub, cache: Path) -> None:
+    hub.repos[REPO] = {"../../evil-Q4_0.gguf": Q4}
+    with pytest.raises(lh.DownloadError, match="cannot be the name of a file"):
+        get(SOURCE)
+    assert not list(cache.parent.parent.rglob("evil*"))

@@ -1,0 +1,163 @@
+"""The commonest mistakes: each is told with what to do next."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pandas as pd
+import pytest
+from llamaherd.memory import hardware
+from llamaherd.native import abi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
+    with lh.Model(tiny_path("llama")) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def ctx(model: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(model, n_ctx=256) as context:
+        yield context
+
+
+def closed(context: lh.Context) -> lh.Context:
+    other = lh.Context(context.model)
+    other.close()
+    return other
+
+
+MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
+    "a path that is wrong": (
+        lambda _: lh.Model("no.gguf"),
+        lh.ModelLoadError,
+        r'names no file: "no\.gguf"\. The working directory is .* To download a model: ',
+    ),
+    "a model for a context": (
+        lambda ctx: lh.generate_parallel(ctx.model, ["a"]),
+        TypeError,
+        r"not Model: llamaherd\.Context\(model\) makes one",
+    ),
+    "a context for a model": (
+        lh.Context,
+        TypeError,
+        r"not Context: .* loads one, and a context has its own in \.model",
+    ),
+    "nothing for prompts": (
+        lambda ctx: lh.generate_parallel(ctx, None),
+        TypeError,
+        r"must be a list of prompts, not NoneType \(was nothing read\?\)",
+    ),
+    "a text for prompts": (
+        lambda ctx: lh.generate_parallel(ctx, "a"),
+        TypeError,
+        r"not str \(generate\(\) answers a single one\)",
+    ),
+    "a data frame for prompts": (
+        lambda ctx: lh.generate_parallel(ctx, pd.DataFrame({"text": ["a"]})),
+        TypeError,
+        "not a DataFrame: take one of its columns",
+    ),
+    "no labels": (
+        lambda ctx: lh.classify_parallel(ctx, ["a"], []),
+        ValueError,
+        r"must be 1 to 100000 texts, such as \['yes', 'no'\], not 0",
+    ),
+    "a label twice": (
+        lambda ctx: lh.classify_parallel(ctx, ["a"], ["x", "x"]),
+        ValueError,
+        r"labels\[1\] is there twice: 'x' \(str\); give each label once",
+    ),
+    "chat with a base model": (
+        lambda ctx: lh.generate_parallel(ctx, ["a"], chat=True),
+        lh.ChatTemplateError,
+        r"has no chat template \(is it a base model\?\): leave chat out",
+    ),
+    "a context that is closed": (
+        lambda ctx: lh.generate_parallel(closed(ctx), ["a"]),
+        lh.ContextClosedError,
+        "ctx is closed: make another one of its model",
+    ),
+    "a setting that is misspelt": (
+        lambda ctx: lh.generate_parallel(ctx, ["a"], max_token=3),
+        TypeError,
+        r"there is no argument 'max_token'; did you mean 'max_tokens'\?",
+    ),
+    "a system message without chat": (
+        lambda ctx: lh.generate_parallel(ctx, ["a"], system="x"),
+        ValueError,
+        "system needs chat=True",
+    ),
+    "a journal in a folder that is not there": (
+        lambda ctx: lh.generate_parallel(ctx, ["a"], journal="/no/such/x.sqlite"),
+        lh.JournalError,
+        "there is no folder '/no/such'.*; make it first",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_says_what_to_do(ctx: lh.Context, mistake: str) -> None:
+    make, kind, message = MISTAKES[mistake]
+    with pytest.raises(kind, match=message):
+        make(ctx)
+
+
+def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_text("PK")
+    with pytest.raises(
+        lh.ModelLoadError, match=r"end in \.gguf; repositories on the hub"
+    ):
+        lh.Model(path)
+
+
+def test_too_little_memory(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "available_memory", lambda: 1000)
+    with pytest.raises(
+        lh.ModelLoadError, match="close other programs, or take a smaller"
+    ):
+        lh.Model(tiny_path("llama"))
+
+
+def test_a_prompt_that_is_too_long(ctx: lh.Context) -> None:
+    results = lh.generate_parallel(ctx, [[1] * 500, [1]], max_tokens=2)
+    assert "shorten the prompt or lower max_tokens" in results[0].error
+    assert results[1].error is None
+
+
+def test_llama_cpp_python_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LLAMA_CPP_LIB_PATH", raising=False)
+    monkeypatch.setattr(abi, "find_spec", lambda _name: None)
+    with pytest.raises(lh.AbiMismatchError, match=r"not installed\. Reinstall both"):
+        abi.libllama_folder()
+
+
+def test_another_llama_cpp_python() -> None:
+    with pytest.raises(lh.AbiMismatchError, match="pip install --force-reinstall"):
+        abi.check_installation("0.0.1", {})
+
+
+def test_huggingface_hub_is_missing() -> None:
+    program = (
+        "import sys; sys.modules['huggingface_hub'] = None\n"
+        "import llamaherd as lh\n"
+        "try: lh.Model('hf:owner/not-here-GGUF')\n"
+        "except lh.DownloadError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'llamaherd[hub]'" in done.stdout
