@@ -166,7 +166,7 @@ def result(
     notes = list(gold.notes)
     if n_kept < n_texts:
         why = "they have no label, or a value that is used is missing"
-        notes.append(f"{n_texts - n_kept} of {n_texts} texts are left out: {why}")
+        notes.append(f"texts left out: {n_texts - n_kept} of {n_texts}; {why}")
     return Estimates(
         rows=tuple(found.rows),
         model=model,
@@ -211,7 +211,8 @@ def population(
     identifier = design.get("id") if design.get("id") in there else None
     if label is None and frame is coded:
         label = design.get("label") or "label"
-    texts = Population.of(coded, text=text, label=label, id=identifier)
+    names = gold.names if isinstance(gold, GoldSample) else ()
+    texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
     if isinstance(gold, GoldSample) and len(gold.all_probs) == len(texts):
         is_known = gold.design["text"] is not None and texts.text_column is not None
         if is_known and (design.get("id") is None or identifier is not None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import warnings
 from typing import Any
@@ -274,7 +275,7 @@ def test_rows_with_something_missing_are_left_out() -> None:
     data.loc[[2, 7], "label"] = None
     found = lh.estimate(data, drawn, "label == 'negative' ~ age")
     assert found.n_texts == N - 3
-    assert any("3 of 1200 texts are left out" in note for note in found.notes)
+    assert any("texts left out: 3 of 1200; they" in note for note in found.notes)
     left = data.dropna(subset=["age", "label"])
     y = (left["label"] == "negative").astype(float)
     fit = smf.ols("y ~ age", left.assign(y=y)).fit().params
@@ -353,6 +354,9 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert list(table["method"].unique()) == ["dsl", "ppi", "gold", "naive"]
     assert len(table) == len(found) == 2 * 5 * 4
     assert "negative share A" in str(found)
+    worth = round(found.gold_worth("dsl"))
+    assert f"by codes alone: dsl {worth}, ppi " in str(found)
+    assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
     assert repr(found).startswith("<Estimates: mean of 1200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
     assert found.gold_worth("gold") == pytest.approx(N_GOLD)
