@@ -64,7 +64,7 @@
 #' )
 #'
 #' gold <- gold_sample(speeches, 300, text = text, label = label, seed = 1)
-#' gold <- read_gold(data.frame(id = gold$id, code = truth[gold$rows]), gold)
+#' gold <- read_gold(data.frame(id = gold$ids, code = truth[gold$rows]), gold)
 #'
 #' estimate(speeches, gold, outcome = "against", by = party)
 #' fit <- estimate(speeches, gold, label == "against" ~ party, model = "logit")
@@ -101,7 +101,7 @@ estimate <- function(
   text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
     there(known$text) %||%
     there(design$text)
-  by <- column_names(rlang::enquo(by), coded, "by", error_call)
+  by <- columns_named(rlang::enquo(by), coded, "by", error_call)
   cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
   methods <- check_methods(methods, error_call)
   options <- list(

@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import formulas, frames
+from llamaherd.research.coded import Coded
 from llamaherd.research.estimates import METHODS, Estimates, Method
 from llamaherd.research.fitting import Found, Settings, fit_means, fit_regression
 from llamaherd.research.gold_data import Population
@@ -138,6 +139,8 @@ def settings_of(
         checks.choice("methods", method, METHODS)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     checks.choice("target", target, TARGETS)
+    if clusters is not None and target == "texts":
+        raise ValueError("cluster is for target='population': these texts are no sample")
     if len(gold.rows) < 2:
         raise ValueError("gold has fewer than two codes of the texts that are used")
     return Settings(
@@ -163,7 +166,7 @@ def result(
     notes = list(gold.notes)
     if n_kept < n_texts:
         why = "they have no label, or a value that is used is missing"
-        notes.append(f"{n_texts - n_kept} of {n_texts} texts are left out: {why}")
+        notes.append(f"texts left out: {n_texts - n_kept} of {n_texts}; {why}")
     return Estimates(
         rows=tuple(found.rows),
         model=model,
@@ -202,13 +205,14 @@ def population(
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
     design = gold.design if isinstance(gold, GoldSample) else {}
-    frame = getattr(coded, "frame", coded)
+    frame = coded.frame if isinstance(coded, Coded) else coded
     there = frames.names(frame)
     text = text or (design.get("text") if design.get("text") in there else None)
     identifier = design.get("id") if design.get("id") in there else None
     if label is None and frame is coded:
         label = design.get("label") or "label"
-    texts = Population.of(coded, text=text, label=label, id=identifier)
+    names = gold.names if isinstance(gold, GoldSample) else ()
+    texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
     if isinstance(gold, GoldSample) and len(gold.all_probs) == len(texts):
         is_known = gold.design["text"] is not None and texts.text_column is not None
         if is_known and (design.get("id") is None or identifier is not None):

@@ -755,3 +755,9 @@ import fake_coding  # noqa: E402
 fake_coding.Job = Job
 for _name in fake_coding.__all__:
     globals()[_name] = _boundary(getattr(fake_coding, _name))
+import fake_estimation  # noqa: E402
+
+fake_coding.Job = Job
+for _module in (fake_coding, fake_estimation):
+    for _name in _module.__all__:
+        globals()[_name] = _boundary(getattr(_module, _name))
