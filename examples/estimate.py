@@ -1,0 +1,33 @@
+"""From a file of texts to shares that are right although labels are not.
+
+    python examples/estimate.py TEXTS.csv MODEL.gguf
+
+TEXTS.csv has the columns text and label, the label that people gave. Of most texts it is
+only used to see how well all this works: a real project has the labels of the gold sample
+alone. Needs pandas, and matplotlib for the plot.
+"""
+
+import sys
+
+import pandas as pd
+
+import llamaherd as lh
+
+texts = pd.read_csv(sys.argv[1])
+labels = sorted(texts["label"].unique())
+
+shown = texts.groupby("label").sample(3, random_state=1).sample(frac=1, random_state=1)
+examples = list(zip(shown["text"], shown["label"], strict=True))
+book = lh.Codebook(question="Label the text.", labels=labels, examples=examples)
+
+rest = texts.drop(shown.index).reset_index(drop=True)
+with lh.Model(sys.argv[2]) as model, lh.Context(model, deterministic=True) as context:
+    coded = lh.annotate(rest[["text"]], "text", book, context, calibrate="batch")
+
+gold = lh.gold_sample(coded, len(rest) // 4, seed=1)  # which texts people have to code
+gold = gold.with_codes(rest["label"][gold.rows].tolist())
+print(lh.validate(coded, gold))
+
+fit = lh.estimate(coded, gold)
+print(fit)
+lh.plot(fit).figure.savefig("estimate.png")
