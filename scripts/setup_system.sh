@@ -6,6 +6,7 @@
 #   setup_system.sh dev      also what its tests and linters need
 #   setup_system.sh valgrind also valgrind
 #   setup_system.sh fuzz     also clang with libFuzzer
+#   setup_system.sh docs     what its tests need, and pkgdown
 #   setup_system.sh python   prints the Python to make the virtual environment with
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -87,7 +88,9 @@ main() {
   mapfile -t packages < <(r_field Depends; r_field Imports)
   if [[ $1 != run ]]; then
     [[ -f /usr/include/doctest/doctest.h ]] || debian+=(doctest-dev)
+    command -v pandoc >/dev/null || debian+=(pandoc)
     mapfile -t -O "${#packages[@]}" packages < <(r_field Suggests; printf 'lintr\n')
+    if [[ $1 == docs ]]; then packages+=(pkgdown); fi
   fi
   missing=$(missing_r_packages "${packages[@]}")
   if [[ -n $missing && $(command -v Rscript) == /usr/local/* ]]; then
