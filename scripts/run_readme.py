@@ -1,6 +1,7 @@
 """Runs the README's examples in R, Python and C as a reader would.
 
-The model is linked into a scratch folder under the name that the examples use.
+The model and the texts are linked into a scratch folder under the names that the
+examples use.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import llamaherd
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
-N_BLOCKS = {"r": 6, "python": 1, "c": 1}  # those of R go on with the first
+N_BLOCKS = {"r": 7, "python": 2, "c": 1}  # those of R go on with the first
 
 
 def blocks(text: str) -> dict[str, str]:
@@ -46,15 +47,18 @@ def main() -> None:
     """Run each example; exit with 1 if one fails."""
     model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"])
     examples = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    env = {**os.environ, "MPLBACKEND": "agg"}  # no window
     passed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        texts = ROOT / "r_package/inst/extdata/headlines.csv"
+        (folder / texts.name).symlink_to(texts)
         (folder / "SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(model)
         for language in FILES:
             print(f"--- {language}", flush=True)
             steps = commands(language, examples[language], folder)
             passed += all(
-                subprocess.run(step, cwd=folder, check=False).returncode == 0
+                subprocess.run(step, cwd=folder, env=env, check=False).returncode == 0
                 for step in steps
             )
     print(f"{passed} passed, {len(FILES) - passed} failed")

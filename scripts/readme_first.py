@@ -1,0 +1,95 @@
+"""Computes what the README begins with: a table, how good the labels are, and a picture.
+
+    python scripts/readme_first.py MODEL.gguf
+
+The steps and the numbers are those of the README's first example, with the news texts of
+the R package and the model of the tests.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+import llamaherd as lh
+
+mpl.use("agg")
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+TEXTS = ROOT / "r_package/inst/extdata/headlines.csv"
+PICTURE = ROOT / "docs/images/shares.png"
+LABELS = ["Sports", "Business", "Science", "Politics"]
+SHOWN = (1, 20, 36, 46)
+MEASURES = {
+    ("accuracy", "accuracy"): "accuracy",
+    ("baseline", "majority"): "the same, by always giving the most frequent label",
+    ("accuracy", "macro_f1"): "macro F1",
+    ("model and people", "kappa"): "Cohen's kappa",
+    ("model and people", "alpha"): "Krippendorff's alpha",
+}
+
+
+def read(path: Path) -> dict[str, list[str]]:
+    """The columns of a CSV."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def labelled(coded: lh.Coded, topics: list[str]) -> str:
+    """Some texts with what the model and people say."""
+    lines = ["| text | model | probability | person |", "| --- | --- | ---: | --- |"]
+    frame = coded.to_frame()
+    for i in SHOWN:
+        text = frame["text"][i]
+        short = text if len(text) <= 70 else text[:67].rstrip() + "..."
+        prob = frame["prob"][i]
+        lines.append(f"| {short} | {coded.labels[i]} | {prob:.2f} | {topics[i]} |")
+    return "\n".join(lines)
+
+
+def validated(found: lh.Validation) -> str:
+    """How good the labels are, with intervals."""
+    lines = ["| of 30 texts that a person coded | | 95% interval |", "| --- | ---: | --- |"]
+    rows = {row[:2]: row for row in found.rows()}
+    for key, name in MEASURES.items():
+        value, low, high = rows[key][3:6]
+        lines.append(f"| {name} | {value:.2f} | {low:.2f} to {high:.2f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the README's blocks and the picture."""
+    news = read(TEXTS)
+    with (
+        lh.Model(sys.argv[1]) as model,
+        lh.Context(model, deterministic=True) as context,
+    ):
+        topics = lh.Codebook("Label the topic of each news text.", LABELS)
+        coded = lh.annotate(news, "text", topics, context)
+    gold = lh.gold_sample(coded, 30, seed=1)
+    gold = gold.with_codes({"anna": [news["topic"][i] for i in gold.rows]})
+    fit = lh.estimate(coded, gold)
+    parts = {
+        "labelled": labelled(coded, news["topic"]),
+        "validated": validated(lh.validate(coded, gold)),
+    }
+    lh.plot(fit).figure.savefig(PICTURE, dpi=130)
+    text = README.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = re.sub(
+            rf"(<!-- first: {name} -->\n).*?(<!-- end of first -->)",
+            lambda found, part=part: f"{found[1]}{part}\n{found[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+    README.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
