@@ -10,14 +10,21 @@ labels <- sort(unique(texts$label))
 
 set.seed(1) # three texts of each label are the codebook's examples
 shown <- sample(unlist(tapply(seq_along(texts$text), texts$label, sample, 3)))
-book <- codebook("Label the text.", labels, examples = texts[shown, c("text", "label")])
+book <- codebook(
+  "Label the text.",
+  labels,
+  examples = texts[shown, c("text", "label")]
+)
 
 rest <- texts[-shown, ]
 context <- context_create(model_load(files[2]), deterministic = TRUE)
 coded <- annotate_texts(rest["text"], text, book, context, calibrate = "batch")
 
 gold <- gold_sample(coded, nrow(rest) %/% 4, seed = 1) # which texts people have to code
-gold <- read_gold(data.frame(id = gold$id, person = rest$label[gold$rows]), gold)
+gold <- read_gold(
+  data.frame(id = gold$id, person = rest$label[gold$rows]),
+  gold
+)
 validate(coded, gold)
 
 fit <- estimate(coded, gold)

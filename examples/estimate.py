@@ -9,9 +9,8 @@ alone. Needs pandas, and matplotlib for the plot.
 
 import sys
 
-import pandas as pd
-
 import llamaherd as lh
+import pandas as pd
 
 texts = pd.read_csv(sys.argv[1])
 labels = sorted(texts["label"].unique())

@@ -9,13 +9,12 @@ the R package and the model of the tests.
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
-
 import llamaherd as lh
+import matplotlib as mpl
+from matplotlib import pyplot as plt
 
 mpl.use("agg")
 
@@ -24,6 +23,7 @@ README = ROOT / "README.md"
 TEXTS = ROOT / "r_package/inst/extdata/headlines.csv"
 PICTURE = ROOT / "docs/images/shares.png"
 LABELS = ["Sports", "Business", "Science", "Politics"]
+END = "<!-- end of first -->"
 SHOWN = (1, 20, 36, 46)
 MEASURES = {
     ("accuracy", "accuracy"): "accuracy",
@@ -55,7 +55,7 @@ def labelled(coded: lh.Coded, topics: list[str]) -> str:
 
 def validated(found: lh.Validation) -> str:
     """How good the labels are, with intervals."""
-    lines = ["| of 30 texts that a person coded | | 95% interval |", "| --- | ---: | --- |"]
+    lines = ["| 30 texts that a person coded | | 95% interval |", "| --- | ---: | --- |"]
     rows = {row[:2]: row for row in found.rows()}
     for key, name in MEASURES.items():
         value, low, high = rows[key][3:6]
@@ -70,7 +70,9 @@ def main() -> None:
         lh.Model(sys.argv[1]) as model,
         lh.Context(model, deterministic=True) as context,
     ):
-        topics = lh.Codebook("Label the topic of each news text.", LABELS)
+        topics = lh.Codebook(
+            "Label the topic of each news text.", dict.fromkeys(LABELS, "")
+        )
         coded = lh.annotate(news, "text", topics, context)
     gold = lh.gold_sample(coded, 30, seed=1)
     gold = gold.with_codes({"anna": [news["topic"][i] for i in gold.rows]})
@@ -79,15 +81,13 @@ def main() -> None:
         "labelled": labelled(coded, news["topic"]),
         "validated": validated(lh.validate(coded, gold)),
     }
-    lh.plot(fit).figure.savefig(PICTURE, dpi=130)
+    lh.plot(fit)
+    plt.savefig(PICTURE, dpi=130)
     text = README.read_text(encoding="utf-8")
     for name, part in parts.items():
-        text = re.sub(
-            rf"(<!-- first: {name} -->\n).*?(<!-- end of first -->)",
-            lambda found, part=part: f"{found[1]}{part}\n{found[2]}",
-            text,
-            flags=re.DOTALL,
-        )
+        start, rest = text.split(f"<!-- first: {name} -->\n")
+        after = rest.split(END, 1)[1]
+        text = f"{start}<!-- first: {name} -->\n{part}\n{END}{after}"
     README.write_text(text, encoding="utf-8")
 
 
