@@ -51,8 +51,8 @@
 #' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'
-#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is an interrupt of class
-#' `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
+#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is
+#' an interrupt of class `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal
