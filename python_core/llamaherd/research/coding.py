@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Runnable
     from llamaherd.run.loop import Loop
 
-# Prompts that are prepared together, in about a second, before the first of them runs; the
-# slots that are empty at a block's end cost less than a hundredth of it.
+# Prompts that are prepared together, in about a second, before the first of them runs.
+# Slots that are empty at a block's end cost less than a hundredth of it.
 BLOCK = 2048
 # Texts without content, as Zhao et al. 2021 take them (arXiv 2102.09690).
 CONTENT_FREE = ("N/A", "[MASK]", "")
