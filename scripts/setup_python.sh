@@ -39,7 +39,7 @@ install_package() {
 
 install_package_steps() {
   pip install -r scripts/requirements-build.txt
-  pip install --no-build-isolation --config-settings=build-dir=build/wheel '.[server,hub]'
+  pip install --no-build-isolation --config-settings=build-dir=build/wheel '.[hub,research,server]'
 }
 
 install_dev() {

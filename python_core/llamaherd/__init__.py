@@ -70,6 +70,29 @@ from llamaherd.optimize.cached import optimized_model
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
+from llamaherd.research.annotate import annotate, start_annotate
+from llamaherd.research.codebook import Codebook, Example
+from llamaherd.research.codebook_file import read_codebook, write_codebook
+from llamaherd.research.coded import Coded
+from llamaherd.research.estimate import estimate
+from llamaherd.research.estimates import Estimate, Estimates
+from llamaherd.research.gold import gold_sample, read_gold
+from llamaherd.research.gold_drawn import GoldSample
+from llamaherd.research.prompts import PromptPreview, prompt_preview
+from llamaherd.research.reliability import (
+    compute_confusion_matrices,
+    intercoder_reliability,
+)
+from llamaherd.research.robustness import Robustness, robustness
+from llamaherd.research.statistics import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from llamaherd.research.statistics.sampling import GoldSize, gold_size
+from llamaherd.research.validate import validate
+from llamaherd.research.validation import Validation
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -80,6 +103,8 @@ __all__ = [
     "Calibration",
     "ChatTemplateError",
     "ClassifyResults",
+    "Codebook",
+    "Coded",
     "Context",
     "ContextClosedError",
     "ContextError",
@@ -89,8 +114,13 @@ __all__ = [
     "EmbedProgress",
     "EmbedStats",
     "Embeddings",
+    "Estimate",
+    "Estimates",
+    "Example",
     "ForkError",
     "GenerationError",
+    "GoldSample",
+    "GoldSize",
     "Handle",
     "HardwareProfile",
     "Interrupted",
@@ -113,36 +143,54 @@ __all__ = [
     "Plan",
     "Progress",
     "PromptError",
+    "PromptPreview",
     "QuantizeError",
     "RequestStats",
     "Result",
     "Results",
+    "Robustness",
     "SamplerError",
     "SamplingParams",
     "ScoreResults",
     "Stats",
+    "Validation",
     "Vote",
+    "annotate",
     "apply_chat_template",
     "calibrate_batch",
     "calibrate_contextual",
     "classify_calibrated",
     "classify_parallel",
+    "cohen_kappa",
+    "compute_confusion_matrices",
     "detokenize",
     "download_model",
     "embed_parallel",
+    "estimate",
     "generate",
     "generate_parallel",
+    "gold_sample",
+    "gold_size",
+    "gwet_ac1",
     "hardware_profile",
+    "intercoder_reliability",
     "journal_read",
+    "krippendorff_alpha",
     "list_cached_models",
     "list_ollama_models",
     "model_cache_dir",
     "model_metadata",
     "model_optimize",
     "optimized_model",
+    "percent_agreement",
     "perplexity",
+    "prompt_preview",
+    "read_codebook",
+    "read_gold",
+    "robustness",
     "score_parallel",
     "set_hf_token",
+    "start_annotate",
     "start_classify",
     "start_embed",
     "start_optimize",
@@ -151,6 +199,8 @@ __all__ = [
     "start_score",
     "structured",
     "tokenize",
+    "validate",
     "vote",
+    "write_codebook",
 ]
 __version__ = _version("llamaherd")

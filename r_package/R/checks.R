@@ -219,7 +219,7 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
       c(
         paste0("`...` cannot take ", what, problem, "."),
         i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
-        i = "It takes {.arg {known}}."
+        i = if (length(known) > 0) "It takes {.arg {known}}."
       ),
       class = c("llamaherd_error_argument", "llamaherd_error"),
       call = error_call

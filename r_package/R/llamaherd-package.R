@@ -47,8 +47,13 @@
 #' * `generate_parallel(journal = )` goes on after a crash; [journal_read()] shows what is done.
 #' * [last_results()]: what Ctrl-C left. [document_start()]: a log of a run with all hashes.
 #'
+#' From texts to estimates
+#' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels.
+#' * [gold_sample()] draws texts for people to code, [validate()] compares, [estimate()] corrects
+#'   shares, means and regressions for what labels get wrong.
+#'
 #' Several models
-#' * [explore()], [annotation_sink_csv()].
+#' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
 #'
 #' Speed and memory
 #' * [context_create()].

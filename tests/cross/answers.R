@@ -33,9 +33,15 @@ answers <- withCallingHandlers(
 data <- if (is.data.frame(answers)) answers
 if (inherits(answers, "llamaherd_samples")) {
   table <- as.data.frame(answers)
-  for (name in c("finish_reason", "complete")) attr(answers, name) <- table[[name]]
+  for (name in c("finish_reason", "complete")) {
+    attr(answers, name) <- table[[name]]
+  }
   attr(answers, "errors") <- table$error
-  attr(answers, "usage") <- table[c("n_prompt_tokens", "n_reused_tokens", "seed")]
+  attr(answers, "usage") <- table[c(
+    "n_prompt_tokens",
+    "n_reused_tokens",
+    "seed"
+  )]
   texts <- table$text
 } else {
   texts <- if (is.null(data)) as.character(answers) else attr(data, "text")

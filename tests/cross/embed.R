@@ -4,7 +4,11 @@ files <- commandArgs(TRUE)
 library(llamaherd)
 
 job <- jsonlite::read_json(files[[1]])
-texts <- vapply(job$texts, \(text) if (is.null(text)) NA_character_ else text, character(1))
+texts <- vapply(
+  job$texts,
+  \(text) if (is.null(text)) NA_character_ else text,
+  character(1)
+)
 vectors <- withCallingHandlers(
   do.call(embed_parallel, c(list(model_load(job$model), texts), job$embed)),
   llamaherd_warning_failed = \(cnd) invokeRestart("muffleWarning")
@@ -14,4 +18,8 @@ out <- list(
   errors = attr(vectors, "errors"),
   stats = unclass(attr(vectors, "stats"))
 )
-writeLines(jsonlite::toJSON(out, na = "null", digits = NA), files[[2]], useBytes = TRUE)
+writeLines(
+  jsonlite::toJSON(out, na = "null", digits = NA),
+  files[[2]],
+  useBytes = TRUE
+)

@@ -91,7 +91,7 @@ def classify_parallel(
     """
 
     def prepare() -> Prepared[ClassifyResults]:
-        return _prepare_classify(
+        return prepare_classify(
             ctx,
             prompts,
             labels,
@@ -129,7 +129,7 @@ def start_classify(
 ) -> Job[ClassifyResults]:
     """Starts what `classify_parallel` does and returns at once; same arguments."""
     return start(
-        lambda: _prepare_classify(
+        lambda: prepare_classify(
             ctx,
             prompts,
             labels,
@@ -145,7 +145,7 @@ def start_classify(
     )
 
 
-def _prepare_classify(
+def prepare_classify(
     ctx: Context | Llama,
     prompts: object,
     labels: object,
@@ -159,6 +159,7 @@ def _prepare_classify(
     chat: bool,
     system: str | None,
 ) -> Prepared[ClassifyResults]:
+    """The arguments of the `Job` that `start_classify` starts."""
     context = open_context(ctx)
     model = context.model
     known = checked_labels(labels)

@@ -125,7 +125,7 @@ def generate_parallel(
     n = checks.integer("n", n, 1, _MAX_SAMPLES)
 
     def prepare() -> Prepared:
-        return _prepare(
+        return prepare_generate(
             ctx,
             prompts,
             n=n,
@@ -167,7 +167,7 @@ def start_parallel(
     """
     n = checks.integer("n", n, 1, _MAX_SAMPLES)
     return start(
-        lambda: _prepare(
+        lambda: prepare_generate(
             ctx,
             prompts,
             n=n,
@@ -185,7 +185,7 @@ def start_parallel(
     )
 
 
-def _prepare(
+def prepare_generate(
     ctx: Context | Llama,
     prompts: Sequence[Prompt | Messages],
     *,

@@ -146,7 +146,7 @@ class Stats:
 
     def __str__(self) -> str:
         stored = f", {self.n_journal} from the journal" if self.n_journal else ""
-        several = f" x {self.n_samples // self.n_prompts} samples"
+        several = f" x {self.n_samples // max(1, self.n_prompts)} samples"
         samples = several if self.n_samples > self.n_prompts > 0 else ""
         return (
             f"{self.n_prompts} prompts{samples} ({self.n_failed} failed{stored}) "

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import TokenizeError
-from llamaherd.model.tokens import prompt_tokens
+from llamaherd.model.tokens import prompt_tokens, tokenizing
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
@@ -74,8 +73,15 @@ class Joiner:
         Raises:
             TokenizeError: llama_tokenize fails.
         """
-        if not isinstance(prompt, str):
-            return Joined(tokens, [self._plain(text) for text in texts])
+        with tokenizing():
+            if isinstance(prompt, str):
+                return self._join(prompt, tokens, texts)
+            plain = [self._tokens(text, parses=False) for text in texts]
+            return Joined(tokens, plain)
+
+    # ---- inside ----
+
+    def _join(self, prompt: str, tokens: array[int], texts: Sequence[str]) -> Joined:
         tail = self._tail(prompt, tokens)
         if tail is not None and tail.parses and any(self._is_special(t) for t in texts):
             tail = None  # what is plain text has to be marked as such
@@ -86,17 +92,6 @@ class Joiner:
         for whole in wholes:
             n_common = min(n_common, first + _n_common(tokens[first:], whole))
         return Joined(tokens[:n_common], [whole[n_common - first :] for whole in wholes])
-
-    # ---- inside ----
-
-    def _plain(self, text: str) -> array[int]:
-        try:
-            with self._model.using() as handle:
-                return vocabulary.tokenize(
-                    handle, text, add_special=False, parse_special=False
-                )
-        except ValueError as error:
-            raise TokenizeError(f"the text cannot be tokenized: {error}") from error
 
     def _whole(self, prompt: str, tail: _Tail | None, text: str) -> array[int]:
         """Tokens of a prompt, or of its tail, together with what follows."""

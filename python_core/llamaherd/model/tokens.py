@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from io import IOBase
 from typing import Literal, SupportsIndex
 
@@ -92,9 +93,17 @@ def prompt_tokens(
         return token_array(name, prompt)
     how = vocabulary.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
+    with tokenizing(), model.using() as handle:
+        return vocabulary.tokenize_prompt(handle, text, how)
+
+
+@contextmanager
+def tokenizing() -> Iterator[None]:
+    """Makes what tokenizing a text raises the error of that text."""
     try:
-        with model.using() as handle:
-            return vocabulary.tokenize_prompt(handle, text, how)
+        yield
+    except TokenizeError:
+        raise
     except (NativeError, ValueError) as error:
         raise TokenizeError(f"the text cannot be tokenized: {error}") from error
 

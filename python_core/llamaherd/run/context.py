@@ -204,6 +204,7 @@ class Context:
             **rope.engine_params(self._rope),
         )
         warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
+        self._sizes = sizes
         self.model = model
         self._loop = Loop(
             NativeSizing(
@@ -239,6 +240,23 @@ class Context:
             "deterministic": self._params.deterministic,
             **self._rope,
             **({} if cvec is None else {"cvec": cvec.name}),
+        }
+
+    @property
+    def options(self) -> dict[str, object]:
+        """What another context is to be told to be like it; "auto": was not said."""
+        sizes, params = self._sizes, self._params
+        return {
+            "n_ctx": sizes.n_ctx or "auto",
+            "n_seq_max": sizes.n_seq_max or "auto",
+            "kv_layout": sizes.kv_layout or "auto",
+            "n_threads": params.n_threads,
+            "n_threads_batch": params.n_threads_batch,
+            "n_batch": params.n_batch,
+            "n_ubatch": params.n_ubatch,
+            "offload_kqv": params.offload_kqv,
+            "swa_full": params.swa_full,
+            **self.numerics,
         }
 
     @property

@@ -6,8 +6,8 @@ from array import array
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
-from llamaherd.core.errors import NativeError, TokenizeError
-from llamaherd.model.tokens import prompt_tokens
+from llamaherd.core.errors import TokenizeError
+from llamaherd.model.tokens import prompt_tokens, tokenizing
 from llamaherd.native import vocabulary
 from llamaherd.run.embedding import Text
 
@@ -98,10 +98,5 @@ def _cut(model: Model, given: object, tokens: array[int], most: int) -> array[in
 
 
 def _tokens(model: Model, text: str) -> array[int]:
-    with model.using() as handle:
-        try:
-            return vocabulary.tokenize(
-                handle, text, add_special=True, parse_special=False
-            )
-        except (NativeError, ValueError) as error:
-            raise TokenizeError(f"the text cannot be tokenized: {error}") from error
+    with tokenizing(), model.using() as handle:
+        return vocabulary.tokenize(handle, text, add_special=True, parse_special=False)

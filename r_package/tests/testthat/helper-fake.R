@@ -36,3 +36,10 @@ local_context <- function(env = parent.frame()) {
 without_folder <- function(path) {
   \(lines) gsub(dirname(path), "<folder>", lines, fixed = TRUE)
 }
+
+# Statistics are computed by the real package: a fake would test itself.
+skip_if_no_llamaherd <- function() {
+  skip_if_no_python()
+  withr::local_envvar(RETICULATE_USE_MANAGED_VENV = "no")
+  skip_if_not(llamaherd_available(), "the Python package llamaherd is missing")
+}

@@ -137,7 +137,11 @@ test_that("log-probabilities of an answer are those of its scores", {
   expect_identical(nrow(found), 4L)
   scores <- score_parallel(context, prompt, as.character(answer))
   # The text's end may be cut into other tokens than were drawn.
-  expect_equal(found$logprob[1:2], scores$token_logprobs[[1]][1:2], tolerance = 1e-3)
+  expect_equal(
+    found$logprob[1:2],
+    scores$token_logprobs[[1]][1:2],
+    tolerance = 1e-3
+  )
   for (i in 1:4) {
     top <- found$top[[i]]
     expect_identical(nrow(top), 3L)

@@ -6,8 +6,10 @@ import random
 
 import llamaherd as lh
 import pytest
+from llamaherd.core.errors import TokenizeError
 from llamaherd.model.joined import Joiner
 from llamaherd.model.tokens import prompt_tokens
+from llamaherd.native import vocabulary
 
 pytestmark = pytest.mark.model
 
@@ -36,13 +38,13 @@ def model(request: pytest.FixtureRequest) -> lh.Model:
 def check(model: lh.Model, prompt: str, labels: list[str], parse: bool | str) -> None:
     joiner = Joiner(model, parse)
     alone = joiner.prompt("prompt", prompt)
-    joined = joiner.join(prompt, alone, labels)
+    found = joiner.join(prompt, alone, labels)
     wholes = [prompt_tokens(model, "prompt", prompt + text, parse) for text in labels]
-    for whole, tokens in zip(wholes, joined.continuations, strict=True):
-        assert joined.prompt + tokens == whole
+    for whole, tokens in zip(wholes, found.continuations, strict=True):
+        assert found.prompt + tokens == whole
         assert len(tokens) > 0
-    n = len(joined.prompt)
-    assert joined.prompt == alone[:n]
+    n = len(found.prompt)
+    assert found.prompt == alone[:n]
     # No longer than that, so that labels are compared from the same place on.
     is_longest = n == len(alone) or len({whole[n] for whole in wholes} | {alone[n]}) > 1
     assert is_longest
@@ -63,10 +65,10 @@ def test_random_texts_join_as_one_text(model: lh.Model) -> None:
 def test_a_space_at_the_end_joins_what_follows(smollm2: lh.Model) -> None:
     joiner = Joiner(smollm2, "auto")
     for prompt in ("Sentiment: ", "A tweet about the weather of tomorrow. Sentiment: "):
-        joined = joiner.join(prompt, joiner.prompt("p", prompt), ["positive", "negative"])
-        texts = [lh.detokenize(smollm2, tokens) for tokens in joined.continuations]
+        found = joiner.join(prompt, joiner.prompt("p", prompt), ["positive", "negative"])
+        texts = [lh.detokenize(smollm2, tokens) for tokens in found.continuations]
         assert texts == [" positive", " negative"]
-        assert joined.prompt == joiner.prompt("p", prompt.rstrip())
+        assert found.prompt == joiner.prompt("p", prompt.rstrip())
 
 
 def test_special_tokens_of_a_chat_stay_and_labels_are_text(smollm2: lh.Model) -> None:
@@ -76,21 +78,34 @@ def test_special_tokens_of_a_chat_stay_and_labels_are_text(smollm2: lh.Model) ->
     joiner = Joiner(smollm2, parse_special=True)
     alone = joiner.prompt("p", prompt)
     labels = ["yes", "no, not at all", "<|im_end|>"]
-    joined = joiner.join(prompt, alone, labels)
-    assert joined.prompt == alone
+    found = joiner.join(prompt, alone, labels)
+    assert found.prompt == alone
     end = lh.tokenize(smollm2, "<|im_end|>", parse_special=True)
-    assert joined.continuations[0].tolist() == lh.tokenize(smollm2, "yes")
-    assert joined.continuations[2].tolist() != end
-    assert lh.detokenize(smollm2, joined.continuations[2]) == "<|im_end|>"
+    assert found.continuations[0].tolist() == lh.tokenize(smollm2, "yes")
+    assert found.continuations[2].tolist() != end
+    assert lh.detokenize(smollm2, found.continuations[2]) == "<|im_end|>"
     # Without such a label the end of the prompt alone is tokenized with each.
-    assert (
-        joiner.join(prompt, alone, labels[:2]).continuations == joined.continuations[:2]
-    )
+    assert joiner.join(prompt, alone, labels[:2]).continuations == found.continuations[:2]
 
 
 def test_token_ids_stay_as_they_are(smollm2: lh.Model) -> None:
     joiner = Joiner(smollm2, "auto")
     ids = joiner.prompt("p", [1, 2, 3])
-    joined = joiner.join([1, 2, 3], ids, [" yes"])
-    assert joined.prompt.tolist() == [1, 2, 3]
-    assert joined.continuations[0].tolist() == lh.tokenize(smollm2, " yes")
+    found = joiner.join([1, 2, 3], ids, [" yes"])
+    assert found.prompt.tolist() == [1, 2, 3]
+    assert found.continuations[0].tolist() == lh.tokenize(smollm2, " yes")
+
+
+def test_what_tokenizing_raises_is_the_error_of_its_text(
+    model: lh.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise lh.NativeError("an injected exception", -3)
+
+    joiner = Joiner(model, "auto")
+    tokens = joiner.prompt("prompt", "A text. It is")
+    monkeypatch.setattr(vocabulary, "tokenize_prompt", fail)
+    for prompt in ("A text. It is", list(tokens)):
+        monkeypatch.setattr(vocabulary, "tokenize", fail)
+        with pytest.raises(TokenizeError, match="tokenized: an injected exception"):
+            joiner.join(prompt, tokens, [" good"])

@@ -1,0 +1,256 @@
+"""How often 95% intervals hold the truth, where labels are wrong in one case of five.
+
+python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/coverage.json]
+
+Each draw makes 2,000 texts of two groups, codes, and labels that are wrong more often in
+one of the groups; then a gold sample of 200 by each design, and every estimate. What is
+true is computed from the distribution that texts are drawn from, and not from any sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llamaherd.research.statistics import dsl, ppi, sampling
+from llamaherd.research.statistics.regression import Estimated, FitError, fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from llamaherd.research.statistics.regression import Kind
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+N_TEXTS, N_GOLD, LEVEL = 2000, 200, 0.95
+DESIGNS = ("simple", "stratified", "uncertainty")
+METHODS = ("naive", "gold", "ppi", "dsl")
+AGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+GROUP_SHARE = 0.4
+BETA = np.array([-0.6, 0.8, 0.5])  # log odds of the code: intercept, group, age
+ON_CODE = np.array(
+    [1.0, 0.5, 0.3]
+)  # an outcome that depends on it: intercept, code, group
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Texts:
+    """Texts with what people would say of them, and what the model says.
+
+    Attributes:
+        group: float64[n], 0 or 1.
+        age: float64[n].
+        code: float64[n], 0 or 1, what people say.
+        label: float64[n], 0 or 1, what the model says.
+        confidence: float64[n], of the model in its label.
+        outcome: float64[n], something that depends on the code.
+    """
+
+    group: Floats
+    age: Floats
+    code: Floats
+    label: Floats
+    confidence: Floats
+    outcome: Floats
+
+
+def made(rng: np.random.Generator, n: int) -> Texts:
+    """Texts, of which the model misses most where the group is 1."""
+    group = (rng.random(n) < GROUP_SHARE).astype(float)
+    age = rng.choice(AGES, n)
+    code = (rng.random(n) < _code_prob(group, age)).astype(float)
+    wrong = rng.random(n) < _error_prob(group, code)
+    label = np.where(wrong, 1 - code, code)
+    confidence = np.where(wrong, rng.beta(2, 2, n), rng.beta(5, 1.5, n))
+    outcome = ON_CODE @ np.array([np.ones(n), code, group]) + rng.normal(0, 1, n)
+    return Texts(
+        group=group,
+        age=age,
+        code=code,
+        label=label,
+        confidence=confidence,
+        outcome=outcome,
+    )
+
+
+def _code_prob(group: Floats, age: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-(BETA[0] + BETA[1] * group + BETA[2] * age))))
+
+
+def _error_prob(group: Floats, code: Floats) -> Floats:
+    return np.asarray(np.where(code == 1, 0.1 + 0.3 * group, 0.2 - 0.1 * group))
+
+
+def truths() -> dict[str, Floats]:
+    """The true value of each estimate, by adding up over all kinds of texts."""
+    group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
+    weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
+    probs = _code_prob(group, age)
+    x = np.column_stack([np.ones(len(group)), group, age])
+    linear = fitted("ols", x, probs, weights)
+    share = [np.average(probs[group == g], weights=weights[group == g]) for g in (0, 1)]
+    return {
+        "mean": np.array([weights @ probs]),
+        "difference": np.array([share[1] - share[0]]),
+        "ols": linear[1:],
+        "logit": BETA[1:],
+        "covariate": ON_CODE[1:],
+    }
+
+
+def accuracy() -> float:
+    """Share of texts whose label is right."""
+    group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
+    weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
+    probs, ones = _code_prob(group, age), np.ones(len(group))
+    wrong = probs * _error_prob(group, ones) + (1 - probs) * _error_prob(group, 0 * ones)
+    return float(1 - weights @ wrong)
+
+
+def drawn(texts: Texts, design: str, rng: np.random.Generator) -> sampling.Draw:
+    """The gold sample."""
+    if design == "simple":
+        return sampling.draw_simple(N_TEXTS, N_GOLD, rng)
+    if design == "stratified":
+        labels = texts.label.astype(int).tolist()
+        return sampling.draw_stratified(labels, N_GOLD, rng, "equal")
+    probs = sampling.inclusion_probs(1 - texts.confidence, N_GOLD, 0.3)
+    return sampling.draw_unequal(probs, rng)
+
+
+def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Problem, Any]]:
+    """Every estimate: its name, its regression, and which of its coefficients count."""
+    ones = np.ones(N_TEXTS)
+    groups = np.column_stack([ones, texts.group])
+    both = np.column_stack([ones, texts.group, texts.age])
+
+    def problem(
+        kind: Kind, x_hat: Floats, y_hat: Floats, x: Floats, y: Floats
+    ) -> dsl.Problem:
+        return dsl.Problem(
+            kind=kind,
+            x_hat=x_hat,
+            y_hat=y_hat,
+            rows=draw.rows,
+            x=x[draw.rows],
+            y=y[draw.rows],
+            probs=draw.probs,
+            strata=draw.strata[draw.rows],
+        )
+
+    label, code = texts.label, texts.code
+    for name, kind, x, wanted in [
+        ("mean", "ols", ones[:, None], slice(None)),
+        ("difference", "ols", groups, slice(1, None)),
+        ("ols", "ols", both, slice(1, None)),
+        ("logit", "logit", both, slice(1, None)),
+    ]:
+        yield name, problem(kind, x, label, x, code), wanted
+    x_hat = np.column_stack([ones, label, texts.group])
+    x = np.column_stack([ones, code, texts.group])
+    outcome = texts.outcome
+    yield "covariate", problem("ols", x_hat, outcome, x, outcome), slice(1, None)
+
+
+def estimated(
+    method: str, name: str, design: str, problem: dsl.Problem
+) -> Estimated | None:
+    """An estimate by one of the methods; None where it is not made for that."""
+    plain = {"naive": dsl.naive, "gold": dsl.gold_alone, "dsl": dsl.dsl}
+    if method in plain:
+        return plain[method](problem)
+    if name == "covariate":
+        return None
+    if design != "simple":
+        return dsl.tuned(problem)
+    others = np.setdiff1d(np.arange(N_TEXTS), problem.rows)
+    if name == "mean":
+        y_hat = problem.y_hat
+        return ppi.ppi_mean(problem.y, y_hat[problem.rows], y_hat[others])
+    samples = ppi.Samples(
+        x=problem.x,
+        y=problem.y,
+        y_hat=problem.y_hat[problem.rows],
+        x_others=problem.x_hat[others],
+        y_hat_others=problem.y_hat[others],
+    )
+    return ppi.ppi_ols(samples) if problem.kind == "ols" else ppi.ppi_logit(samples)
+
+
+def measured(n_draws: int, seed: int) -> dict[str, Any]:
+    """Coverage, bias and widths of every method, design and coefficient."""
+    wanted = truths()
+    found: dict[tuple[str, str, str], list[Any]] = {}
+    n_failed = 0
+    for generator in np.random.default_rng(seed).spawn(n_draws):
+        texts = made(generator, N_TEXTS)
+        for design in DESIGNS:
+            draw = drawn(texts, design, generator)
+            for name, problem, which in problems(texts, draw):
+                for method in METHODS:
+                    try:
+                        one = estimated(method, name, design, problem)
+                    except FitError:
+                        n_failed += 1
+                        continue
+                    if one is not None:
+                        low, high = one.interval(LEVEL)
+                        values = (low[which], high[which], one.theta[which])
+                        found.setdefault((design, name, method), []).append(values)
+    rows = [
+        _row(key, i, np.array(values)[:, :, i], wanted[key[1]][i])
+        for key, values in found.items()
+        for i in range(len(wanted[key[1]]))
+    ]
+    return {"n_failed": n_failed, "rows": rows}
+
+
+def _row(
+    key: tuple[str, str, str], i: int, values: Floats, truth: float
+) -> dict[str, Any]:
+    low, high, estimates = values.T
+    design, name, method = key
+    return {
+        "design": design,
+        "estimate": name,
+        "coefficient": i,
+        "method": method,
+        "truth": float(truth),
+        "bias": float(estimates.mean() - truth),
+        "coverage": float(((low <= truth) & (truth <= high)).mean()),
+        "width": float((high - low).mean()),
+        "draws": len(estimates),
+    }
+
+
+def main() -> None:
+    """Measures, and writes JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=20231126)
+    default = Path(__file__).resolve().parent / "results/coverage.json"
+    parser.add_argument("--output", type=Path, default=default)
+    args = parser.parse_args()
+    start = time.monotonic()
+    found = measured(args.draws, args.seed)
+    settings = {
+        "n_texts": N_TEXTS,
+        "n_gold": N_GOLD,
+        "level": LEVEL,
+        "draws": args.draws,
+        "seed": args.seed,
+        "accuracy": accuracy(),
+        "seconds": round(time.monotonic() - start),
+    }
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**settings, **found}, indent=1)
+    args.output.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

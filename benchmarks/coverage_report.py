@@ -1,0 +1,99 @@
+"""Puts the figures of coverage.py into docs/estimates.md.
+
+python benchmarks/coverage_report.py [JSON] [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs/estimates.md"
+_MARKED = "(<!-- coverage: {} -->\n).*?(<!-- end of coverage -->)"
+_METHODS = {"naive": "naive", "gold": "gold alone", "ppi": "PPI++", "dsl": "DSL"}
+_NAMES = {
+    ("mean", 0): "share",
+    ("difference", 0): "difference of two groups",
+    ("ols", 0): "OLS: group",
+    ("ols", 1): "OLS: age",
+    ("logit", 0): "logit: group",
+    ("logit", 1): "logit: age",
+    ("covariate", 0): "label as a covariate: its coefficient",
+    ("covariate", 1): "label as a covariate: group",
+}
+
+
+def setting(found: dict[str, Any]) -> str:
+    """What was simulated, in a sentence."""
+    error = 3 * math.sqrt(found["level"] * (1 - found["level"]) / found["draws"])
+    valid = [row for row in found["rows"] if row["method"] != "naive"]
+    inside = [abs(row["coverage"] - found["level"]) <= error for row in valid]
+    lowest = min(row["coverage"] for row in valid)
+    highest = max(row["coverage"] for row in valid)
+    return (
+        f"{found['draws']:,} draws of {found['n_texts']:,} texts with a gold sample of "
+        f"{found['n_gold']}; labels are right in {found['accuracy']:.1%}. Monte Carlo error, "
+        f"three standard errors: ±{error:.1%}. Of {len(valid)} coverages of valid methods "
+        f"{sum(inside)} are within it, from {lowest:.1%} to {highest:.1%}; "
+        f"{found['n_failed']} estimates had no solution.\n"
+    )
+
+
+def design_table(found: dict[str, Any], design: str) -> str:
+    """Coverage and mean width of the intervals, a column for each method."""
+    cells = {
+        (row["estimate"], row["coefficient"], row["method"]): (
+            f"{row['coverage']:.1%} ({row['width']:.3f})"
+        )
+        for row in found["rows"]
+        if row["design"] == design
+    }
+    lines = [
+        f"| {design} sample | truth | " + " | ".join(_METHODS.values()) + " |",
+        "|---|---:|" + "---:|" * len(_METHODS),
+    ]
+    truths = {(row["estimate"], row["coefficient"]): row["truth"] for row in found["rows"]}
+    for key, title in _NAMES.items():
+        values = [cells.get((*key, method), "") for method in _METHODS]
+        lines.append(f"| {title} | {truths[key]:.3f} | " + " | ".join(values) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def replaced(page: str, name: str, text: str) -> str:
+    """The page with other text between two marks.
+
+    Raises:
+        ValueError: It has no such marks.
+    """
+    pattern = re.compile(_MARKED.format(name), re.DOTALL)
+    made, n = pattern.subn(lambda match: f"{match[1]}{text}{match[2]}", page)
+    if n != 1:
+        raise ValueError(f"{PAGE} has no place for {name}")
+    return made
+
+
+def main() -> None:
+    """Writes the page, or tells whether it is up to date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = HERE / "results/coverage.json"
+    parser.add_argument("json", type=Path, nargs="?", default=default)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    found = json.loads(args.json.read_text(encoding="utf-8"))
+    page = PAGE.read_text(encoding="utf-8")
+    made = replaced(page, "setting", setting(found))
+    for design in ("simple", "stratified", "uncertainty"):
+        made = replaced(made, design, design_table(found, design))
+    if args.check:
+        sys.exit(made != page)
+    PAGE.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

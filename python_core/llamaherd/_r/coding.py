@@ -1,0 +1,218 @@
+"""Codebooks and coded texts, with data in columns.
+
+A codebook goes as JSON, both ways: R's lists have no scalars.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean, clean_or_none, numbers_of
+from llamaherd.research.codebook import page
+from llamaherd.research.columns import roles_of
+from llamaherd.research.robustness import compared, drawn_rows
+from llamaherd.research.settings import checked_settings
+from llamaherd.research.variants import Variant, variants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TEXT = ".text"  # the column that R's texts are in: no field is called so
+_DEFAULTS = {
+    "method": "auto",
+    "calibrate": None,
+    "normalize": "sum",
+    "chat": False,
+    "split": None,
+    "part_tokens": None,
+    "journal": None,
+    "on_error": "continue",
+    "seed": 1234,
+    "temperature": 0.0,
+    "max_tokens": 512,
+}
+
+
+def _codebook(content: str) -> lh.Codebook:
+    return lh.Codebook.from_dict(json.loads(content))
+
+
+def _described(codebook: lh.Codebook) -> dict[str, Any]:
+    content = codebook.to_dict()
+    return {
+        "json": clean(json.dumps(content, ensure_ascii=False)),
+        "hash": codebook.hash,
+        "page": [clean(line) for line in page(codebook)],
+        "names": list(codebook.names),
+        "definitions": list((codebook.labels or {}).values()),
+        "type": codebook.type,
+        "schema": codebook.schema,
+    }
+
+
+@boundary
+def codebook_make(content: str) -> dict[str, Any]:
+    """A codebook of its content as JSON: its one form, hash, page and names."""
+    return _described(_codebook(content))
+
+
+@boundary
+def codebook_read(path: str) -> dict[str, Any]:
+    """As `codebook_make`, from a YAML file."""
+    return _described(lh.read_codebook(path))
+
+
+@boundary
+def codebook_write(content: str, path: str) -> None:
+    """Writes a codebook to a YAML file."""
+    lh.write_codebook(_codebook(content), path)
+
+
+@boundary
+def codebook_preview(
+    content: str, text: str, model: lh.Model | None, chat: bool
+) -> dict[str, Any]:
+    """What `prompt_preview` tells, its tokens as a list or None."""
+    preview = lh.prompt_preview(_codebook(content), text, model, chat=chat)
+    return {
+        "prompt": clean(preview.prompt),
+        "shared": clean(preview.shared),
+        "n_prompts": preview.n_prompts,
+        "tokens": preview.tokens,
+        "n_shared": preview.n_shared,
+    }
+
+
+@boundary
+def annotate_roles(content: str, options: Mapping[str, Any]) -> list[str]:
+    """What the new columns will be. Checks settings before anything runs."""
+    codebook = _codebook(content)
+    settings = checked_settings(codebook, "model", _settings(options))
+    return roles_of(codebook, settings.method)
+
+
+@boundary
+def annotate_start(
+    context: lh.Context,
+    texts: Sequence[str | None],
+    content: str,
+    options: dict[str, Any],
+) -> dict[str, lh.Job[lh.Coded]]:
+    """Starts `annotate`; None is a missing text.
+
+    Args:
+        context: Where to run.
+        texts: They are.
+        content: Of the codebook, as JSON.
+        options: Those arguments of `annotate` that R was told, and `versions`.
+    """
+    job = lh.start_annotate(
+        {_TEXT: list(texts)},
+        _TEXT,
+        _codebook(content),
+        context,
+        versions=options.get("versions"),
+        **_settings(options),
+    )
+    return {"job": job}
+
+
+@boundary
+def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
+    """The new columns by role, and how they came about. Waits for the end of the job."""
+    coded = _coded(job)
+    values = {role: coded.frame[name] for role, name in coded.columns.items()}
+    return {
+        "columns": {role: _plain(each) for role, each in values.items()},
+        "labels": [clean_or_none(label) for label in coded.labels],
+        "errors": [clean_or_none(error) for error in coded.errors],
+        "names": [clean(name) for name in coded.names],
+        "run": clean(json.dumps(coded.run, ensure_ascii=False)),
+        "stats": numbers_of(coded.stats),
+    }
+
+
+@boundary
+def robustness_plan(
+    codebooks: Sequence[str],
+    names: Sequence[str],
+    contexts: Sequence[str],
+    texts: Sequence[bool],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The variants to run, and the rows that are coded, from 0.
+
+    Args:
+        codebooks: Contents, as JSON.
+        names: Of the codebooks.
+        contexts: Names.
+        texts: For each row whether there is a text.
+        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`, `is_drawn`.
+    """
+    known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
+    seed = int(options["seed"])
+    made = variants_of(
+        known,
+        list(contexts),
+        orders=options["orders"],
+        seeds=[int(each) for each in options["seeds"]],
+        seed=seed,
+        crossed=options["crossed"],
+        is_drawn=options["is_drawn"],
+    )
+    given = ["" if there else None for there in texts]
+    return {
+        "names": [clean(each.name) for each in made],
+        "codebooks": [_described(each.codebook)["json"] for each in made],
+        "contexts": [each.context for each in made],
+        "seeds": [None if each.seed is None else float(each.seed) for each in made],
+        "rows": drawn_rows(given, options["n_texts"], seed),
+    }
+
+
+@boundary
+def robustness_compare(
+    names: Sequence[str],
+    codebooks: Sequence[str],
+    labels: Sequence[Sequence[str | None]],
+    rows: Sequence[int],
+) -> dict[str, Any]:
+    """What the labels of variants say together, matrices by rows."""
+    made = [
+        Variant(name=name, codebook=_codebook(content))
+        for name, content in zip(names, codebooks, strict=True)
+    ]
+    found = compared(made, labels, rows, [{} for _ in made])
+    return {
+        "names": [clean(name) for name in found.names],
+        "flips": found.flips.tolist(),
+        "pairwise": found.pairwise.tolist(),
+        "agreement": found.agreement,
+        "alpha": found.alpha,
+        "shares": found.shares.tolist(),
+        "unstable": found.unstable.tolist(),
+    }
+
+
+def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: options.get(name, value) for name, value in _DEFAULTS.items()}
+    given["seed"] = int(given["seed"])  # above 2^31 it comes as a float
+    return given
+
+
+def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
+    try:
+        return job.results()
+    except lh.GenerationError as error:
+        results: lh.Coded = error.results
+        return results
+
+
+def _plain(values: Sequence[Any]) -> list[Any]:
+    """Numbers as floats, texts that R takes; what is neither stays away: R reads JSON."""
+    if all(value is None or isinstance(value, str) for value in values):
+        return [clean_or_none(value) for value in values]
+    is_number = all(isinstance(value, float) for value in values)
+    return list(values) if is_number else []

@@ -1,0 +1,223 @@
+"""Gold samples and estimates. A sample goes to R and back as JSON, beside its columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.research import estimate as estimating
+from llamaherd.research.fitting import fit_regression
+from llamaherd.research.formulas import Matrices
+from llamaherd.research.gold import gold_sample, read_gold
+from llamaherd.research.gold_drawn import GoldSample
+from llamaherd.research.gold_use import used_gold
+from llamaherd.research.statistics import sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.estimates import Estimates
+    from llamaherd.research.statistics.sampling import Floats
+
+
+@boundary
+def gold_size(width: float, options: Mapping[str, Any]) -> dict[str, Any]:
+    """How many texts to code; `line` says it."""
+    size = sampling.gold_size(width, **options)
+    return {
+        "gold": float(size.gold),
+        "dsl": None if size.dsl is None else float(size.dsl),
+        "ppi": None if size.ppi is None else float(size.ppi),
+        "kappa": size.kappa,
+        "line": str(size),
+    }
+
+
+@boundary
+def gold_draw(
+    columns: Mapping[str, Sequence[Any]], n: int, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Draws a sample.
+
+    Args:
+        columns: Those of the data frame that are used.
+        n: Texts to draw.
+        options: Those of `gold_sample`; `seed` as a float, if any.
+    """
+    arguments = dict(options)
+    if arguments.get("seed") is not None:
+        arguments["seed"] = int(arguments["seed"])
+    if isinstance(arguments.get("allocation"), dict):
+        sizes = arguments["allocation"]
+        arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
+    return _for_r(gold_sample(dict(columns), n, **arguments))
+
+
+@boundary
+def gold_write(sample: str, path: str, options: Mapping[str, Any]) -> None:
+    """Writes the CSV and its sidecar. `sample` is JSON."""
+    GoldSample.from_json(sample).write(path, **options)
+
+
+@boundary
+def gold_read(paths: Sequence[str], sample: str | None) -> dict[str, Any]:
+    """Reads what people coded; without `sample` from the sidecar of the first file."""
+    known = None if sample is None else GoldSample.from_json(sample)
+    return _for_r(read_gold(list(paths), known))
+
+
+@boundary
+def gold_codes(
+    sample: str, ids: Sequence[str], codes: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """A sample with codes, which stand in any order beside their ids."""
+    known = GoldSample.from_json(sample)
+    places = {identifier: i for i, identifier in enumerate(known.ids)}
+    for identifier in ids:
+        if identifier not in places:
+            raise ValueError(f"id {clean(repr(identifier))} is none of the sample's")
+    if len(set(ids)) < len(ids):
+        raise ValueError("an id is there twice")
+    made: dict[str, list[Any]] = {}
+    for coder, values in codes.items():
+        made[coder] = [None] * len(known)
+        for identifier, value in zip(ids, values, strict=True):
+            made[coder][places[identifier]] = value
+    return _for_r(known.with_codes(made))
+
+
+@boundary
+def estimate_means(
+    columns: Mapping[str, Sequence[Any]],
+    gold: str | Sequence[Any],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Shares, means and differences.
+
+    Args:
+        columns: Those of the data frame that are used.
+        gold: A sample as JSON, or N codes.
+        options: Arguments of `estimate`.
+    """
+    return _estimates(estimating.estimate(dict(columns), _gold(gold), **options))
+
+
+@boundary
+def estimate_regression(
+    columns: Mapping[str, Sequence[Any]],
+    gold: str | Sequence[Any],
+    matrices: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A regression whose matrices R made of a formula.
+
+    Args:
+        columns: Text, label and id, where there are any, to tell other
+            data.
+        gold: A sample as JSON, or N codes.
+        matrices: `kept`, rows that are used, from 0; `x_hat` and `x`, lists of columns,
+            of all these texts and of those with codes; `y_hat` and `y`; `clusters`, a
+            number for each text that is used, or None; `terms`; `outcome`;
+            `has_label_right`; `formula`.
+        options: `label`, `text`, `model`, `methods`, `level`, `target`, `prob`.
+    """
+    sample = _gold(gold)
+    texts = estimating.population(
+        dict(columns), sample, options["label"], options["text"]
+    )
+    kept = np.array(matrices["kept"], dtype=np.int64)
+    used = used_gold(sample, options["prob"], len(texts), kept).among(kept, len(texts))
+    clusters = matrices["clusters"]
+    settings = estimating.settings_of(
+        used,
+        methods=options["methods"],
+        level=options["level"],
+        target=options["target"],
+        clusters=None if clusters is None else np.array(clusters, dtype=np.int64),
+    )
+    made = Matrices(
+        x_hat=_columns(matrices["x_hat"]),
+        y_hat=np.array(matrices["y_hat"], dtype=np.float64),
+        x=_columns(matrices["x"]),
+        y=np.array(matrices["y"], dtype=np.float64),
+        terms=tuple(matrices["terms"]),
+        outcome=matrices["outcome"],
+        has_label_right=matrices["has_label_right"],
+    )
+    if len(made.y_hat) != len(kept) or len(made.y) != len(used.rows):
+        raise ValueError("matrices have other rows than the texts and codes")
+    model = options["model"]
+    found = fit_regression("logit" if model == "logit" else "ols", made, settings)
+    return _estimates(
+        estimating.result(
+            found,
+            settings,
+            model=model,
+            formula=matrices["formula"],
+            n_kept=len(kept),
+            n_texts=len(texts),
+        )
+    )
+
+
+def _gold(gold: str | Sequence[Any]) -> GoldSample | Sequence[Any]:
+    return GoldSample.from_json(gold) if isinstance(gold, str) else gold
+
+
+def _columns(columns: Sequence[Sequence[float]]) -> Floats:
+    return np.asarray(np.array(columns, dtype=np.float64).T)
+
+
+def _for_r(sample: GoldSample) -> dict[str, Any]:
+    """A sample's columns; rows from 0."""
+    design = {
+        name: value if isinstance(value, (str, bool, type(None))) else _plain(value)
+        for name, value in sample.design.items()
+    }
+    return {
+        "json": sample.to_json(),
+        "rows": [float(row) for row in sample.rows],
+        "ids": [clean(each) for each in sample.ids],
+        "texts": [clean_or_none(text) for text in sample.texts],
+        "probs": sample.probs.tolist(),
+        "all_probs": sample.all_probs.tolist(),
+        "strata": [float(stratum) for stratum in sample.strata[sample.rows]],
+        "names": list(sample.names),
+        "labels": list(sample.labels),
+        "gold": list(sample.gold),
+        "coders": list(sample.coders),
+        "codes": [list(codes) for codes in sample.codes],
+        "design": design,
+    }
+
+
+def _plain(value: object) -> object:
+    """Numbers as floats, which R has no other large ones of."""
+    if isinstance(value, int):
+        return float(value)
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return value
+
+
+def _estimates(found: Estimates) -> dict[str, Any]:
+    rows = found.rows
+    names = ("outcome", "term", "group", "method")
+    numbers = ("estimate", "std_error", "low", "high", "lam")
+    return {
+        "rows": {
+            **{name: [getattr(row, name) for row in rows] for name in names},
+            **{name: [float(getattr(row, name)) for row in rows] for name in numbers},
+        },
+        "covariances": [
+            {"outcome": outcome, "method": method, "values": matrix.tolist()}
+            for (outcome, method), matrix in found.covariances.items()
+        ],
+        "n_texts": float(found.n_texts),
+        "n_gold": float(found.n_gold),
+        "design": found.design,
+        "notes": list(found.notes),
+        "line": str(found),
+    }

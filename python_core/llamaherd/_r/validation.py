@@ -1,0 +1,259 @@
+"""Agreement of coders, validations, coverage."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean
+from llamaherd.research import statistics
+from llamaherd.research.validation import COLUMNS
+from llamaherd.research.validation_page import page_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.statistics.ratings import Codes
+
+_CURVE = ("threshold", "coverage", "accuracy", "low", "high")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Coded:
+    labels: list[Any]
+    names: tuple[Any, ...]
+    probs: Any
+    frame: dict[str, list[Any]]
+    text: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Gold:
+    rows: list[int]
+    codes: list[list[Any]]
+    probs: list[float] | None
+    coders: list[str]
+
+
+@boundary
+def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Coefficients of agreement, as columns; kappa of two coders only.
+
+    Args:
+        codes: For each coder a list of codes; None is missing.
+        options: `scale`; `levels`, or None; `weights` of units, or None; `level`;
+            `n_bootstrap`; `seed`.
+    """
+    common = {"unit_weights": options["weights"], "level": options["level"]}
+    levels, scale = options["levels"], options["scale"]
+    found = [statistics.percent_agreement(codes, **common)]
+    if len(codes) == 2:
+        kinds = ("none",) if scale == "nominal" else ("none", "linear", "quadratic")
+        found += [
+            statistics.cohen_kappa(*codes, weights=kind, levels=levels, **common)
+            for kind in kinds
+        ]
+    found += [
+        statistics.krippendorff_alpha(
+            codes,
+            scale=scale,
+            levels=levels,
+            n_bootstrap=options["n_bootstrap"],
+            seed=options["seed"],
+            **common,
+        ),
+        statistics.gwet_ac1(codes, levels=levels, **common),
+    ]
+    columns = _columns(found)
+    if len(codes) == 2 and scale != "nominal":
+        columns["name"][2:4] = ["linear kappa", "quadratic kappa"]
+    return columns
+
+
+@boundary
+def validate(
+    coded: Mapping[str, Any], gold: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A validation as columns.
+
+    Args:
+        coded: `labels`; `names` of all, [] if not known; `probs`, rows of all labels'
+            probabilities, or the labels' own, or None; `texts`, or None.
+        gold: `rows` from 0, or None: all; `codes`, a list for each coder; `probs`, or
+            None; `coders`, their names; `is_sample`.
+        options: `scale`, `level`, `n_bootstrap`, `seed`.
+    """
+    texts = coded["texts"]
+    labels = _Coded(
+        labels=list(coded["labels"]),
+        names=tuple(coded["names"]),
+        probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
+        frame={} if texts is None else {"text": list(texts)},
+        text=None if texts is None else "text",
+    )
+    codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
+    if gold["is_sample"]:
+        codes = _Gold(gold["rows"], gold["codes"], gold["probs"], gold["coders"])
+    found = lh.validate(
+        labels,
+        codes,
+        labels=labels.names or None,
+        scale=options["scale"],
+        level=options["level"],
+        n_bootstrap=options["n_bootstrap"],
+        seed=options["seed"],
+    )
+    return _validation(found)
+
+
+def _validation(found: lh.Validation) -> dict[str, Any]:
+    table = list(zip(*found.rows(), strict=True))
+    per_label = found.accuracy.per_label
+    return {
+        "n_texts": found.n_texts,
+        "n_gold": found.n_gold,
+        "coders": [clean(coder) for coder in found.coders],
+        "is_weighted": found.is_weighted,
+        "labels": [clean(str(label)) for label in found.labels],
+        "confusion": found.accuracy.confusion.tolist(),
+        "table": dict(zip(COLUMNS, map(list, table), strict=True)),
+        "counts": [[s.n_gold, s.n_predicted] for s in per_label],
+        "shares": [s.share for s in per_label],
+        "model_agreement": _columns(found.model_agreement),
+        "coder_agreement": _columns(found.coder_agreement),
+        "bins": None if found.calibration is None else _bins(found.calibration),
+        "coverage": None if found.coverage is None else _curve(found.coverage),
+        "confidence": None if found.confidence is None else found.confidence.tolist(),
+        "wrong": {
+            "row": [each.row + 1 for each in found.wrong],
+            "label": [clean(str(each.label)) for each in found.wrong],
+            "truth": [clean(str(each.truth)) for each in found.wrong],
+            "prob": [each.prob for each in found.wrong],
+        },
+        "warnings": [clean(warning) for warning in found.warnings],
+        "page": clean(page_of(found, "llamaherd_validation", 1)).splitlines(),
+    }
+
+
+@boundary
+def coverage_curve(
+    confidence: Sequence[float],
+    correct: Sequence[bool],
+    weights: Sequence[float] | None,
+    level: float,
+) -> dict[str, Any]:
+    """Accuracy against coverage, as columns."""
+    curve = statistics.coverage_curve(
+        confidence, correct, unit_weights=weights, level=level
+    )
+    return _curve(curve)
+
+
+@boundary
+def for_people(
+    curve: Mapping[str, Any],
+    confidence: Sequence[float],
+    accuracy: float,
+    sure: bool,
+) -> dict[str, Any]:
+    """Rows, from 1, of the texts that people are to code.
+
+    Args:
+        curve: What `coverage_curve` returned.
+        confidence: Of all texts.
+        accuracy: Wanted of the labels that stay.
+        sure: Whether the lower end of its interval has to reach that.
+    """
+    made = statistics.CoverageCurve(
+        **{name: np.array(curve[name], dtype=float) for name in _CURVE}, n=curve["n"]
+    )
+    threshold = made.threshold_for(accuracy, sure=sure)
+    rows = statistics.for_people(confidence, threshold)
+    return {"rows": [row + 1 for row in rows], "threshold": threshold}
+
+
+@boundary
+def confusion_tables(
+    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`compute_confusion_matrices`.
+
+    Args:
+        columns: `sample`, `model`, `label` and, if there are people's, `truth`.
+        options: `pairwise`; `levels`, or None.
+    """
+    found = lh.compute_confusion_matrices(
+        dict(columns),
+        pairwise=options["pairwise"],
+        label_levels=options["levels"],
+        sample_col="sample",
+        model_col="model",
+        label_col="label",
+    )
+    return {
+        "levels": [clean(str(level)) for level in found.levels],
+        "vs_gold": [table.tolist() for table in found.vs_gold.values()],
+        "vs_gold_names": [clean(name) for name in found.vs_gold],
+        "pairwise": [table.tolist() for table in found.pairwise.values()],
+        "pairwise_names": [clean(name) for name in found.pairwise],
+    }
+
+
+@boundary
+def reliability(
+    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`intercoder_reliability`.
+
+    Args:
+        columns: `sample`, `model`, `label`.
+        options: `method`; `levels`, or None.
+    """
+    found = lh.intercoder_reliability(
+        dict(columns),
+        method=options["method"],
+        label_levels=options["levels"],
+        sample_col="sample",
+        model_col="model",
+        label_col="label",
+    )
+    alpha = found.krippendorff
+    return {
+        "cohen": _columns(found.cohen),
+        "krippendorff": None
+        if alpha is None
+        else {
+            "alpha": alpha.alpha,
+            "alpha_exact": alpha.alpha_exact,
+            "items": [clean(name) for name in alpha.per_item],
+            "per_item": list(alpha.per_item.values()),
+            "categories": [clean(name) for name in alpha.category_proportions],
+            "proportions": list(alpha.category_proportions.values()),
+        },
+    }
+
+
+def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
+    """Dataclasses of one kind as columns; {} of none."""
+    names = [field.name for field in dataclasses.fields(found[0])] if found else []
+    return {name: [getattr(each, name) for each in found] for name in names}
+
+
+def _curve(curve: statistics.CoverageCurve) -> dict[str, Any]:
+    return {**{name: getattr(curve, name).tolist() for name in _CURVE}, "n": curve.n}
+
+
+def _bins(found: statistics.CalibrationError) -> dict[str, list[float]]:
+    columns = _columns(found.bins)
+    accuracy = columns.pop("accuracy") if columns else []
+    return {
+        **columns,
+        "accuracy": [each.value for each in accuracy],
+        "accuracy_low": [each.low for each in accuracy],
+        "accuracy_high": [each.high for each in accuracy],
+        "n": [each.n if not math.isnan(each.value) else 0 for each in accuracy],
+    }

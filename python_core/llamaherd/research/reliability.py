@@ -1,0 +1,333 @@
+"""Tables and reliability of several models' labels, in the form of R's package localLLM.
+
+Values are those that R's package irr gives; see `intercoder_reliability`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research import frames
+from llamaherd.research.statistics import cohen_kappa
+from llamaherd.research.statistics.ratings import is_missing
+
+if TYPE_CHECKING:
+    from llamaherd.research.statistics.ratings import Code, Floats, Integers
+
+Method = Literal["auto", "cohen", "krippendorff"]
+METHODS: tuple[Method, ...] = ("auto", "cohen", "krippendorff")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConfusionTables:
+    """How often labels came together.
+
+    Attributes:
+        levels: The k labels, in the order in which they occur first.
+        vs_gold: By model int64[k, k]: a row for each of its labels, a column for each of
+            people's; {} without people's.
+        pairwise: By "a vs b" int64[k, k]: rows are the first model's labels; {} of one.
+    """
+
+    levels: tuple[Hashable, ...]
+    vs_gold: dict[str, Integers]
+    pairwise: dict[str, Integers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairKappa:
+    """Cohen's kappa of two models.
+
+    Attributes:
+        model_a: The first.
+        model_b: The second.
+        kappa: NaN where chance agrees always.
+        observed: Share of texts with the same label.
+        expected: That by chance.
+    """
+
+    model_a: str
+    model_b: str
+    kappa: float
+    observed: float
+    expected: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NominalAlpha:
+    """Krippendorff's alpha of labels without an order.
+
+    Attributes:
+        alpha: As irr's `kripp.alpha` computes it; 1 where nobody disagrees.
+        alpha_exact: As Krippendorff defines it. Both are the same for two models, or
+            where a label is missing; irr does not divide complete data by m - 1.
+        per_item: By text, the share of pairs of models that agree; NaN: fewer than two.
+        category_proportions: By label, its share of all labels.
+    """
+
+    alpha: float
+    alpha_exact: float
+    per_item: dict[str, float]
+    category_proportions: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """How far models agree.
+
+    Attributes:
+        cohen: Of each two models; () of one, or if not asked for.
+        krippendorff: Of all; None if not asked for.
+    """
+
+    cohen: tuple[PairKappa, ...]
+    krippendorff: NominalAlpha | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Wide:
+    """Labels with a row for each model, a column for each text."""
+
+    models: list[str]
+    samples: list[Hashable]
+    labels: list[list[Code]]
+    truth: list[Code] | None
+    levels: tuple[Hashable, ...]
+
+
+def compute_confusion_matrices(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    gold: Sequence[Code] | Mapping[Any, Code] | str | None = None,
+    *,
+    pairwise: bool = True,
+    label_levels: Sequence[Hashable] | None = None,
+    sample_col: str = "sample_id",
+    model_col: str = "model_id",
+    label_col: str = "label",
+    truth_col: str = "truth",
+) -> ConfusionTables:
+    """Tables of models' labels against people's, and against each other's.
+
+    Args:
+        annotations: A data frame with a row for each text and model.
+        gold: People's labels: one for each text in the order in which texts occur first,
+            a mapping by text, or the name of a column. None: the column `truth_col`, if
+            there is one.
+        pairwise: Whether models are compared with each other.
+        label_levels: All labels in their order; None: those that occur.
+        sample_col: Name of the column that identifies texts.
+        model_col: That of models.
+        label_col: That of labels.
+        truth_col: That of people's labels.
+
+    Raises:
+        TypeError: `annotations` is no data frame.
+        ValueError: A column is missing, a text has two labels of one model, or `gold`
+            does not fit.
+    """
+    columns = (sample_col, model_col, label_col)
+    wide = _wide(annotations, columns, gold, truth_col, label_levels)
+    models = dict(zip(wide.models, wide.labels, strict=True))
+    truth = wide.truth
+    return ConfusionTables(
+        levels=wide.levels,
+        vs_gold={
+            name: _table(models[name], truth, wide.levels)
+            for name in sorted(models)
+            if truth is not None
+        },
+        pairwise={
+            f"{a} vs {b}": _table(models[a], models[b], wide.levels)
+            for a, b in combinations(wide.models, 2)
+            if checks.flag("pairwise", pairwise)
+        },
+    )
+
+
+def intercoder_reliability(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    *,
+    method: Method = "auto",
+    label_levels: Sequence[Hashable] | None = None,
+    sample_col: str = "sample_id",
+    model_col: str = "model_id",
+    label_col: str = "label",
+) -> Reliability:
+    """Cohen's kappa of each two models, and Krippendorff's alpha of all, nominal.
+
+    Args:
+        annotations: A data frame with a row for each text and model.
+        method: "cohen", "krippendorff" or, "auto", both.
+        label_levels: All labels; None: those that occur.
+        sample_col: Name of the column that identifies texts.
+        model_col: That of models.
+        label_col: That of labels.
+
+    Raises:
+        TypeError: `annotations` is no data frame.
+        ValueError: A column is missing, or a text has two labels of one model.
+    """
+    checks.choice("method", method, METHODS)
+    wide = _wide(
+        annotations, (sample_col, model_col, label_col), None, None, label_levels
+    )
+    pairs = (
+        [] if method == "krippendorff" else list(combinations(range(len(wide.models)), 2))
+    )
+    return Reliability(
+        cohen=tuple(_pair(wide, i, j) for i, j in pairs),
+        krippendorff=None if method == "cohen" else _alpha(wide),
+    )
+
+
+def _wide(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    columns: tuple[str, str, str],
+    gold: Any,  # noqa: ANN401 - of several kinds
+    truth_col: str | None,
+    levels: Sequence[Hashable] | None,
+) -> _Wide:
+    there = frames.names(annotations)
+    missing = [name for name in columns if name not in there]
+    if missing:
+        raise ValueError(
+            f"annotations is missing required column(s): {', '.join(missing)}; there are "
+            f"{there[:20]}"
+        )
+    sample, model, label = (
+        frames.column(annotations, name, argument)
+        for name, argument in zip(
+            columns, ("sample_col", "model_col", "label_col"), strict=True
+        )
+    )
+    samples, models = list(dict.fromkeys(sample)), list(dict.fromkeys(map(str, model)))
+    at_sample = {name: i for i, name in enumerate(samples)}
+    at_model = {name: i for i, name in enumerate(models)}
+    labels: list[list[Code]] = [[None] * len(samples) for _ in models]
+    seen = set()
+    for s, m, given in zip(sample, model, label, strict=True):
+        place = at_model[str(m)], at_sample[s]
+        if place in seen:
+            raise ValueError(f"annotations has two labels of the text {s!r} by {m!r}")
+        seen.add(place)
+        labels[place[0]][place[1]] = None if is_missing(given) else given
+    truth = _truth(annotations, gold, truth_col, sample, samples)
+    return _Wide(
+        models=models,
+        samples=samples,
+        labels=labels,
+        truth=truth,
+        levels=_levels(levels, [*label, *(truth or ())]),
+    )
+
+
+def _truth(
+    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    gold: Any,  # noqa: ANN401 - of several kinds
+    truth_col: str | None,
+    sample: list[Any],
+    samples: list[Any],
+) -> list[Code] | None:
+    """People's label of each text; None: there are none."""
+    if gold is None and truth_col in frames.names(annotations):
+        gold = truth_col
+    if gold is None:
+        return None
+    if isinstance(gold, str):
+        gold = frames.column(annotations, gold, "gold")
+        first: dict[Any, Code] = {}
+        for s, code in zip(sample, gold, strict=True):
+            if first.get(s) is None:
+                first[s] = code
+        found = [first[s] for s in samples]
+        return found if any(code is not None for code in found) else None
+    if isinstance(gold, Mapping):
+        return [None if is_missing(gold.get(s)) else gold.get(s) for s in samples]
+    if len(gold) != len(samples):
+        raise ValueError(
+            "gold must either be a vector aligned with unique samples, of which there "
+            f"are {len(samples)}, or the name of a column in annotations, not "
+            f"{len(gold)} values"
+        )
+    return [None if is_missing(code) else code for code in gold]
+
+
+def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hashable, ...]:
+    found = [code for code in dict.fromkeys(codes) if code is not None]
+    if levels is None:
+        return tuple(found)
+    other = [code for code in found if code not in set(levels)]
+    if other:
+        raise ValueError(f"label_levels must have all labels: {other[:6]} are not there")
+    return tuple(dict.fromkeys(levels))
+
+
+def _table(
+    rows: Sequence[Code], columns: Sequence[Code], levels: tuple[Hashable, ...]
+) -> Integers:
+    at = {level: i for i, level in enumerate(levels)}
+    table = np.zeros((len(levels), len(levels)), dtype=np.int64)
+    for a, b in zip(rows, columns, strict=True):
+        if a is not None and b is not None:
+            table[at[a], at[b]] += 1
+    return table
+
+
+def _pair(wide: _Wide, i: int, j: int) -> PairKappa:
+    found = cohen_kappa(wide.labels[i], wide.labels[j])
+    return PairKappa(
+        model_a=wide.models[i],
+        model_b=wide.models[j],
+        kappa=found.value,
+        observed=found.observed,
+        expected=found.expected,
+    )
+
+
+def _alpha(wide: _Wide) -> NominalAlpha:
+    at = {level: i for i, level in enumerate(wide.levels)}
+    counts = np.zeros((len(wide.samples), len(wide.levels)))
+    for row in wide.labels:
+        for i, code in enumerate(row):
+            if code is not None:
+                counts[i, at[code]] += 1
+    sizes = counts.sum(axis=1)
+    alike = (counts * (counts - 1)).sum(axis=1)
+    paired = sizes >= 2
+    shares = np.full(len(counts), math.nan)
+    shares[paired] = alike[paired] / (sizes * (sizes - 1))[paired]
+    is_complete = bool((sizes == len(wide.models)).all())
+    below = np.where(is_complete, 1.0, sizes - 1)
+    total = counts.sum()
+    return NominalAlpha(
+        alpha=_of_counts(counts[paired], below[paired]),
+        alpha_exact=_of_counts(counts[paired], sizes[paired] - 1),
+        per_item={
+            str(name): float(each)
+            for name, each in zip(wide.samples, shares, strict=True)
+        },
+        category_proportions={
+            str(level): float(n / total) if total else math.nan
+            for level, n in zip(wide.levels, counts.sum(axis=0), strict=True)
+        },
+    )
+
+
+def _of_counts(counts: Floats, below: Floats) -> float:
+    """Alpha where a unit's coincidences are divided by `below`; 1: nobody disagrees."""
+    if len(counts) == 0:
+        return math.nan
+    sizes = counts.sum(axis=1)
+    apart = float(((sizes**2 - (counts**2).sum(axis=1)) / below).sum())
+    marginals = (counts * ((sizes - 1) / below)[:, None]).sum(axis=0)
+    n = marginals.sum()
+    if apart == 0:
+        return 1.0
+    return float(1 - (n - 1) * apart / (n**2 - (marginals**2).sum()))

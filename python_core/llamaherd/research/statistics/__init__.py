@@ -1,0 +1,41 @@
+"""Agreement, accuracy, calibration: arrays in, frozen dataclasses out."""
+
+from llamaherd.research.statistics.accuracy import Accuracy, LabelScores, accuracy_of
+from llamaherd.research.statistics.agreement import (
+    Agreement,
+    cohen_kappa,
+    gwet_ac1,
+    percent_agreement,
+)
+from llamaherd.research.statistics.calibration_error import (
+    CalibrationBin,
+    CalibrationError,
+    brier_score,
+    calibration_error,
+)
+from llamaherd.research.statistics.coverage import (
+    CoverageCurve,
+    coverage_curve,
+    for_people,
+)
+from llamaherd.research.statistics.intervals import Measure
+from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+
+__all__ = [
+    "Accuracy",
+    "Agreement",
+    "CalibrationBin",
+    "CalibrationError",
+    "CoverageCurve",
+    "LabelScores",
+    "Measure",
+    "accuracy_of",
+    "brier_score",
+    "calibration_error",
+    "cohen_kappa",
+    "coverage_curve",
+    "for_people",
+    "gwet_ac1",
+    "krippendorff_alpha",
+    "percent_agreement",
+]

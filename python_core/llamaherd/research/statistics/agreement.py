@@ -1,0 +1,306 @@
+"""How far coders agree: share, Cohen's kappa, Gwet's AC1.
+
+Krippendorff's alpha is in `krippendorff`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research.statistics.intervals import (
+    level_of,
+    normal_quantile,
+    share,
+    student_quantile,
+)
+from llamaherd.research.statistics.ratings import (
+    is_missing,
+    ratings_of,
+    unit_weights_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from llamaherd.research.statistics.ratings import Code, Codes, Floats
+
+Name = Literal["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+Kind = Literal["pairs", "all"]
+KINDS: tuple[Kind, ...] = ("pairs", "all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """A coefficient of agreement and its confidence interval.
+
+    Attributes:
+        name: Which one it is: "percent", "kappa", "weighted kappa", "alpha", "ac1".
+        value: 1 is perfect, 0 what chance gives; of "percent" a share in [0, 1]. NaN
+            where it is not defined: no unit has two codes, or all codes are the same.
+        low: Lower end of the confidence interval; NaN where there is none.
+        high: Upper end.
+        se: Standard error; NaN where the interval needs none.
+        observed: Agreement that was observed; of alpha disagreement, in its distances.
+        expected: Agreement by chance; of alpha disagreement.
+        n_units: Units with two codes or more.
+        n_coders: Coders.
+        interval: How the interval was made.
+    """
+
+    name: Name
+    value: float
+    low: float
+    high: float
+    se: float
+    observed: float
+    expected: float
+    n_units: int
+    n_coders: int
+    interval: str
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def percent_agreement(
+    codes: Codes,
+    *,
+    kind: Kind = "pairs",
+    tolerance: float = 0.0,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = 0.95,
+) -> Agreement:
+    """The share of codes that agree, in [0, 1].
+
+    With "pairs" the share of a unit's pairs of codes, and its mean over the units that
+    have two codes or more. With "all" the share of units whose coders all say the same,
+    of those that all coders have coded.
+
+    Args:
+        codes: For each coder the codes of n units; None is missing.
+        kind: See above. With two coders both are the same.
+        tolerance: Numbers that are no farther apart agree; for `kind="all"`.
+        unit_weights: float[n], as 1 / inclusion probability.
+        level: Of the interval: Wilson's, see `intervals.share`.
+
+    Raises:
+        ValueError: An argument has no such value, or codes do not fit to each other.
+    """
+    checks.choice("kind", kind, KINDS)
+    checks.real("tolerance", tolerance, 0, 1e300)
+    ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
+    weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
+    if kind == "all" or tolerance:
+        complete = (ratings.indices >= 0).all(axis=0)
+        given = ratings.indices[:, complete]
+        of = ratings.numbers[given] if tolerance else given.astype(float)
+        hits = np.ptp(of, axis=0) <= tolerance if given.size else np.zeros(0)
+    else:
+        counts = ratings.counts
+        n_codes = counts.sum(axis=1)
+        complete = n_codes >= 2
+        hits = _pairs_alike(counts[complete])
+    found = share(hits, weights[complete], level_of(level))
+    return Agreement(
+        name="percent",
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        se=math.nan,
+        observed=found.value,
+        expected=0.0,
+        n_units=found.n,
+        n_coders=len(ratings.indices),
+        interval="Wilson",
+    )
+
+
+def cohen_kappa(
+    first: Sequence[Code],
+    second: Sequence[Code],
+    *,
+    weights: str | Sequence[float] | Sequence[Sequence[float]] | Floats = "none",
+    levels: Sequence[Hashable] | None = None,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = 0.95,
+) -> Agreement:
+    """Cohen's kappa of two coders, weighted or not: 1 - disagreement / that by chance.
+
+    Units that one of them has not coded are left out.
+
+    Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
+    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969, equation 9. Its normal
+    interval is narrow for some 30 units and fewer, and of no width where all agree.
+
+    Args:
+        first: Codes of n units; None is missing.
+        second: Those of the other coder.
+        weights: How grave a disagreement is. "none": all alike; "linear" or "quadratic":
+            the distance of the two labels' places, or its square; q numbers by distance,
+            from 0 on; or a matrix [q, q] of disagreement.
+        levels: All q labels in their order; None: those that occur, numbers by size and
+            others by their text. Places between labels count only if they are here.
+        unit_weights: float[n], as 1 / inclusion probability.
+        level: Of the interval.
+
+    Raises:
+        ValueError: An argument has no such value, or codes do not fit to each other.
+    """
+    level_of(level)
+    both = [
+        (a, b, i)
+        for i, (a, b) in enumerate(zip(first, second, strict=False))
+        if not (is_missing(a) or is_missing(b))
+    ]
+    if len(first) != len(second):
+        raise ValueError(
+            f"second must have as many units as first, {len(first)}, not {len(second)}"
+        )
+    kept = [[a for a, _, _ in both], [b for _, b, _ in both]]
+    is_ordered = not (isinstance(weights, str) and weights == "none")
+    ratings = ratings_of(kept, levels, "ordinal" if is_ordered else "nominal")
+    w = unit_weights_of(unit_weights, len(first))[[i for _, _, i in both]]
+    q = len(ratings.values)
+    distance = _distances(weights, q)
+    cells = ratings.indices[0] * q + ratings.indices[1]
+    table = np.bincount(cells, weights=w, minlength=q * q).astype(float)
+    return _kappa(table.reshape(q, q), distance, cells, w, level, is_weighted=is_ordered)
+
+
+def gwet_ac1(
+    codes: Codes,
+    *,
+    levels: Sequence[Hashable] | None = None,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = 0.95,
+) -> Agreement:
+    """Gwet's AC1, which stays high where one label is much more frequent than others.
+
+    Of several coders, with missing codes: a unit with one code counts for how frequent
+    labels are. Standard error: Gwet 2008; interval by t with n - 1 degrees of freedom.
+
+    Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
+    Reliability, 4th edition, 2014, chapters 2 and 5.
+
+    Args:
+        codes: For each coder the codes of n units; None is missing.
+        levels: All q labels; None: those that occur. The value depends on how many.
+        unit_weights: float[n], as 1 / inclusion probability.
+        level: Of the interval.
+
+    Raises:
+        ValueError: An argument has no such value, or codes do not fit to each other.
+    """
+    ratings = ratings_of(codes, levels)
+    counts = ratings.counts
+    coded = counts.sum(axis=1) > 0
+    weights = unit_weights_of(unit_weights, len(counts))
+    counts, w = counts[coded], weights[coded]
+    n_codes, q = counts.sum(axis=1), len(ratings.values)
+    paired = n_codes >= 2
+    total = w[paired].sum()
+    value, se, pa, pe = math.nan, math.nan, math.nan, math.nan
+    if total > 0 and q >= 2:
+        w = w / w.sum()
+        alike = np.zeros(len(counts))
+        alike[paired] = _pairs_alike(counts[paired])
+        pa = float((w * alike).sum() / w[paired].sum())
+        shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
+        pe = float((shares * (1 - shares)).sum() / (q - 1))
+        value = (pa - pe) / (1 - pe)
+        chance = counts @ (1 - shares) / n_codes / (q - 1)
+        own = (alike - pe * paired) / w[paired].sum() / (1 - pe)
+        each = own - 2 * (1 - value) * (chance - pe) / (1 - pe)
+        se = _root_of_squares(w * (each - value), len(w))
+    reach = student_quantile(level_of(level), len(counts) - 1) * se if se else 0.0
+    return Agreement(
+        name="ac1",
+        value=value,
+        low=max(value - reach, -1.0) if not math.isnan(value) else math.nan,
+        high=min(value + reach, 1.0) if not math.isnan(value) else math.nan,
+        se=se,
+        observed=pa,
+        expected=pe,
+        n_units=int(paired.sum()),
+        n_coders=len(ratings.indices),
+        interval="Gwet 2008, t",
+    )
+
+
+def _pairs_alike(counts: Floats) -> Floats:
+    """float64[n]: the share of each unit's pairs of codes that are the same."""
+    n_codes = counts.sum(axis=1)
+    return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))
+
+
+def _root_of_squares(parts: Floats, n: int) -> float:
+    """Standard error of a weighted mean, from w (x - mean) of each unit."""
+    if n < 2:
+        return math.nan
+    return math.sqrt(float((parts**2).sum()) * n / (n - 1))
+
+
+def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or numbers
+    """float64[q, q]: how grave each disagreement is, 0 where both say the same."""
+    apart = np.abs(np.subtract.outer(np.arange(q), np.arange(q)))
+    if isinstance(weights, str):
+        checks.choice("weights", weights, ("none", "linear", "quadratic"))
+        power = {"none": 0, "linear": 1, "quadratic": 2}[weights]
+        return np.where(apart > 0, apart.astype(float) ** power, 0.0)
+    given = np.asarray(weights, dtype=float)
+    if given.shape not in {(q,), (q, q)}:
+        raise ValueError(
+            f"weights must be {q} numbers by distance, or {q} x {q}, for {q} labels, not "
+            f"of shape {given.shape}"
+        )
+    distance = given[apart] if given.ndim == 1 else given
+    is_good = np.isfinite(distance).all() and (distance >= 0).all()
+    if not is_good or np.diag(distance).any():
+        raise ValueError("weights must be finite, not negative, and 0 for the same label")
+    return distance
+
+
+def _kappa(
+    table: Floats,
+    distance: Floats,
+    cells: Any,  # noqa: ANN401 - int64[n]
+    w: Floats,
+    level: float,
+    *,
+    is_weighted: bool,
+) -> Agreement:
+    """Kappa of a table of weighted counts; `cells` and `w` are of its units."""
+    n = len(w)
+    worst = distance.max() if distance.size else 0.0
+    value, se, po, pe = math.nan, math.nan, math.nan, math.nan
+    if w.sum() > 0 and len(table):
+        p = table / w.sum()
+        rows, columns = p.sum(axis=1), p.sum(axis=0)
+        agree = 1 - distance / worst if worst > 0 else np.ones_like(distance)
+        po = float((agree * p).sum())
+        pe = float(rows @ agree @ columns)
+        if 1 - pe > 1e-12:
+            value = (po - pe) / (1 - pe)
+            by_row, by_column = agree @ columns, agree.T @ rows
+            pull = (by_row[:, None] + by_column[None, :]) * (1 - po)
+            each = ((agree * (1 - pe) - pull) / (1 - pe) ** 2).ravel()[cells]
+            each = each - (w * each).sum() / w.sum()
+            se = math.sqrt(float(((w * each) ** 2).sum()) / w.sum() ** 2)
+    reach = normal_quantile(level) * se
+    return Agreement(
+        name="weighted kappa" if is_weighted else "kappa",
+        value=value,
+        low=max(value - reach, -1.0) if not math.isnan(value) else math.nan,
+        high=min(value + reach, 1.0) if not math.isnan(value) else math.nan,
+        se=se,
+        observed=po,
+        expected=pe,
+        n_units=n,
+        n_coders=2,
+        interval="Fleiss, Cohen and Everitt 1969, normal",
+    )

@@ -1,0 +1,191 @@
+"""Whether probabilities are what they say: Brier score, expected calibration error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research.statistics.intervals import (
+    Measure,
+    level_of,
+    share,
+    student_quantile,
+)
+from llamaherd.research.statistics.ratings import unit_weights_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.ratings import Flags, Floats, Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationBin:
+    """Units of about the same confidence: a point of a reliability diagram.
+
+    Attributes:
+        low: Smallest confidence in it.
+        high: Largest one.
+        confidence: Mean.
+        accuracy: Share of units whose label is right.
+        weight: Its part of all units, in [0, 1].
+    """
+
+    low: float
+    high: float
+    confidence: float
+    accuracy: Measure
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationError:
+    """How far confidence is from accuracy.
+
+    Attributes:
+        ece: Expected calibration error, the weighted mean over the bins of the distance
+            between confidence and accuracy. With probabilities that are right it
+            is above 0, too: about a third of sqrt(bins / n).
+        overconfidence: Mean confidence less accuracy.
+        bins: Of about equal mass, by confidence.
+        n: Units.
+    """
+
+    ece: float
+    overconfidence: float
+    bins: tuple[CalibrationBin, ...]
+    n: int
+
+
+def calibration_error(
+    confidence: Sequence[float] | Floats,
+    correct: Sequence[bool] | Flags,
+    *,
+    n_bins: int = 10,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = 0.95,
+) -> CalibrationError:
+    """Expected calibration error with bins of equal mass.
+
+    Bins of equal width leave most of them empty where a model is sure of nearly
+    everything. Units of the same confidence stay in one bin, so that the result does not
+    depend on their order; then there are fewer bins.
+
+    Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154); Nixon, Dusenberry, Zhang,
+    Jerfel, Tran, 2019 (arXiv 1904.01685).
+
+    Args:
+        confidence: float[n], probability of the label given; NaN: left out.
+        correct: bool[n], whether it is right.
+        n_bins: At most.
+        unit_weights: float[n], as 1 / inclusion probability.
+        level: Of the intervals.
+
+    Raises:
+        ValueError: An argument has no such value, or they are of different lengths.
+    """
+    level_of(level)
+    checks.integer("n_bins", n_bins, 1, 1000)
+    sure, right, w = known(confidence, correct, unit_weights)
+    if len(sure) == 0:
+        return CalibrationError(ece=math.nan, overconfidence=math.nan, bins=(), n=0)
+    w = w / w.sum()
+    at = np.unique(sure, return_inverse=True)[1]
+    mass = np.bincount(at, weights=w)
+    middles = np.cumsum(mass) - mass / 2
+    bin_of = np.minimum((middles * n_bins).astype(int), n_bins - 1)[at]
+    bins = []
+    for b in np.unique(bin_of):
+        inside = bin_of == b
+        bins.append(
+            CalibrationBin(
+                low=float(sure[inside].min()),
+                high=float(sure[inside].max()),
+                confidence=float(np.average(sure[inside], weights=w[inside])),
+                accuracy=share(right[inside], w[inside], level),
+                weight=float(w[inside].sum()),
+            )
+        )
+    ece = sum(b.weight * abs(b.confidence - b.accuracy.value) for b in bins)
+    over = float((w * (sure - right)).sum())
+    return CalibrationError(
+        ece=float(ece), overconfidence=over, bins=tuple(bins), n=len(sure)
+    )
+
+
+def brier_score(
+    probs: Floats | Sequence[Sequence[float]],
+    truth: Sequence[int] | Integers,
+    *,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = 0.95,
+) -> Measure:
+    """Brier score of all labels: 0 is perfect, 2 wrong and sure; interval by t.
+
+    The mean over units of sum_j (p_j - 1 where j is right)^2.
+
+    Source: Brier, Monthly Weather Review 78, 1950.
+
+    Args:
+        probs: float[n, k]; units with a NaN are left out.
+        truth: int[n], column of the right label; negative: left out.
+        unit_weights: float[n], as 1 / inclusion probability.
+        level: Of the interval.
+
+    Raises:
+        ValueError: An argument has no such value, or they do not fit.
+    """
+    values = np.asarray(probs, dtype=float)
+    right = np.asarray(truth, dtype=np.int64)
+    if values.ndim != 2 or right.shape != values.shape[:1]:
+        raise ValueError(
+            f"probs must have a row for each of {right.size} texts, not the shape "
+            f"{values.shape}"
+        )
+    if right.size and right.max() >= values.shape[1]:
+        raise ValueError(f"truth must be columns of {values.shape[1]}, not {right.max()}")
+    w = unit_weights_of(unit_weights, len(right))
+    used = (right >= 0) & ~np.isnan(values).any(axis=1) & (w > 0)
+    values, right, w = values[used], right[used], w[used]
+    n = len(right)
+    if n == 0:
+        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+    hit = np.eye(values.shape[1])[right]
+    each = ((values - hit) ** 2).sum(axis=1)
+    mean = float(np.average(each, weights=w))
+    if n == 1:
+        return Measure(value=mean, low=0.0, high=2.0, n=1)
+    squares = float(((w * (each - mean)) ** 2).sum()) / w.sum() ** 2 * n / (n - 1)
+    reach = student_quantile(level_of(level), n - 1) * math.sqrt(squares)
+    return Measure(value=mean, low=max(0.0, mean - reach), high=mean + reach, n=n)
+
+
+def known(
+    confidence: Sequence[float] | Floats,
+    correct: Sequence[bool] | Flags,
+    unit_weights: Sequence[float] | Floats | None,
+) -> tuple[Floats, Flags, Floats]:
+    """Confidence, hits and weights of the units that have them.
+
+    Raises:
+        ValueError: They are of different lengths, or a confidence is not in [0, 1].
+    """
+    sure = np.asarray(confidence, dtype=float)
+    right = np.asarray(correct, dtype=bool)
+    if sure.ndim != 1 or sure.shape != right.shape:
+        raise ValueError(
+            f"correct must have as many elements as confidence, {sure.size}, not "
+            f"{right.size}"
+        )
+    w = unit_weights_of(unit_weights, len(sure))
+    used = ~np.isnan(sure) & (w > 0)
+    sure = sure[used]
+    if sure.size and not (sure.min() >= -1e-9 and sure.max() <= 1 + 1e-9):
+        raise ValueError(
+            f"confidence must be between 0 and 1, not {sure.min():g} to {sure.max():g}"
+        )
+    return np.clip(sure, 0, 1), right[used], w[used]

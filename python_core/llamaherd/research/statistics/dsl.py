@@ -1,0 +1,224 @@
+"""Estimates that are right although labels are not: design-based supervised learning.
+
+For every text there is the model's label D^, for a sample with inclusion probabilities pi
+also a person's code D. With psi the terms of the estimating equation that would be solved
+if all codes were known, this is solved instead:
+
+    sum_i lam psi(D^_i) + R_i / pi_i (psi(D_i) - lam psi(D^_i)) = 0,
+
+with R_i = 1 for texts that were coded. Its expectation over the draws of the sample is
+the sum of psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1 is
+DSL, lam = 0 the gold sample alone, weighted by 1 / pi, and a lam that makes the variance
+smallest is power tuning. The labels may stand on either side of a regression. Labels are
+fixed before people code, and come from a model that never saw the codes; so no
+cross-fitting is needed.
+
+Standard errors are those of the sandwich, with the draw's part of the variance replaced
+by Hajek's for samples of a fixed size, within strata; for draws that are independent of
+each other (no strata given) it is the sandwich as it is.
+
+Sources: Egami, Hinck, Stewart, Wei, "Using Imperfect Surrogates for Downstream Inference:
+Design-based Supervised Learning for Social Science Applications of Large Language
+Models", 2023 (arXiv 2306.04746); Angelopoulos, Duchi, Zrnic, "PPI++", 2023 (arXiv
+2311.01453); Zrnic, Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for
+unequal pi; Hajek, "Asymptotic theory of rejective sampling with varying probabilities",
+1964.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from llamaherd.research.statistics.regression import (
+    Estimated,
+    FitError,
+    fitted,
+    information,
+    sandwich,
+    scores,
+)
+
+if TYPE_CHECKING:
+    from llamaherd.research.statistics.regression import Kind
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+Target = Literal["population", "texts"]
+TARGETS: tuple[Target, ...] = ("population", "texts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """A regression whose outcome or covariates are labels. A mean has a column of ones.
+
+    Attributes:
+        kind: "ols" or "logit".
+        x_hat: float64[N, p], covariates with the model's labels.
+        y_hat: float64[N], outcomes with the model's labels.
+        rows: int64[n], which texts were coded.
+        x: float64[n, p], their covariates with the codes.
+        y: float64[n], their outcomes with the codes.
+        probs: float64[n], their inclusion probabilities.
+        strata: int64[n], of which a fixed number each was drawn; None: texts were drawn
+            independently of each other.
+        clusters: int64[N], texts of one cluster depend on each other; None: none do.
+        target: "population": what these texts are a sample of; "texts": these texts.
+    """
+
+    kind: Kind
+    x_hat: Floats
+    y_hat: Floats
+    rows: Ints
+    x: Floats
+    y: Floats
+    probs: Floats
+    strata: Ints | None = None
+    clusters: Ints | None = None
+    target: Target = "population"
+
+
+def dsl(problem: Problem) -> Estimated:
+    """The estimate by all labels, corrected by the codes.
+
+    Raises:
+        FitError: It has no solution.
+    """
+    return rectified(problem, 1.0)
+
+
+def gold_alone(problem: Problem) -> Estimated:
+    """The estimate by the codes alone, weighted by 1 / pi.
+
+    Raises:
+        FitError: It has no solution.
+    """
+    return rectified(problem, 0.0)
+
+
+def naive(problem: Problem) -> Estimated:
+    """The estimate by the labels, as if they were right, with robust standard errors.
+
+    Raises:
+        FitError: It has no solution.
+    """
+    ones = np.ones(len(problem.y_hat))
+    theta = fitted(problem.kind, problem.x_hat, problem.y_hat, ones)
+    terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta)
+    n_texts, p = problem.x_hat.shape
+    meat = _clustered(terms, problem.clusters) * n_texts / max(n_texts - p, 1)
+    bread = information(problem.kind, problem.x_hat, ones, theta)
+    return Estimated(theta=theta, covariance=sandwich(bread, meat))
+
+
+def tuned(problem: Problem) -> Estimated:
+    """The estimate with the lam in [0, 1] that makes the sum of variances smallest.
+
+    Raises:
+        FitError: It has no solution.
+    """
+    theta = _solution(problem, 1.0)
+    bread = _bread(problem, 1.0, theta)
+
+    def total(lam: float) -> float:
+        return float(np.trace(sandwich(bread, _meat(problem, lam, theta))))
+
+    none, half, full = total(0.0), total(0.5), total(1.0)
+    square = 2 * (none - 2 * half + full)  # the sum is a parabola in lam
+    slope = full - none - square
+    lam = (
+        float(np.clip(-slope / (2 * square), 0, 1)) if square > 0 else float(full < none)
+    )
+    return rectified(problem, lam)
+
+
+def rectified(problem: Problem, lam: float) -> Estimated:
+    """The estimate with a given lam.
+
+    Raises:
+        FitError: It has no solution.
+    """
+    theta = _solution(problem, lam)
+    bread, meat = _bread(problem, lam, theta), _meat(problem, lam, theta)
+    covariance = sandwich(bread, meat)
+    if not (np.diag(covariance) >= 0).all():
+        raise FitError(
+            "the gold sample is too small for its design: a variance is negative"
+        )
+    return Estimated(theta=theta, covariance=covariance, lam=lam)
+
+
+def _stacked(problem: Problem, lam: float) -> tuple[Floats, Floats, Floats]:
+    """All rows of the equation: labels, codes, and the labels that these replace."""
+    x_hat, y_hat, rows = problem.x_hat, problem.y_hat, problem.rows
+    inverse = 1 / problem.probs
+    if lam == 0:
+        return problem.x, problem.y, inverse
+    x = np.concatenate([x_hat, problem.x, x_hat[rows]])
+    y = np.concatenate([y_hat, problem.y, y_hat[rows]])
+    weights = np.concatenate([np.full(len(y_hat), lam), inverse, -lam * inverse])
+    return x, y, weights
+
+
+def _solution(problem: Problem, lam: float) -> Floats:
+    x, y, weights = _stacked(problem, lam)
+    return fitted(problem.kind, x, y, weights)
+
+
+def _bread(problem: Problem, lam: float, theta: Floats) -> Floats:
+    x, _, weights = _stacked(problem, lam)
+    return information(problem.kind, x, weights, theta)
+
+
+def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
+    """Variance of the equation's left side, float64[p, p]."""
+    kind, rows, probs = problem.kind, problem.rows, problem.probs[:, None]
+    terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta)
+    change = scores(kind, problem.x, problem.y, theta) - terms[rows]
+    terms[rows] += change / probs
+    n, p = change.shape
+    small = n / max(n - p, 1)  # for the coefficients that were fitted
+    whole = _clustered(terms, problem.clusters)
+    if problem.clusters is not None:
+        return np.asarray(whole * small)
+    independent = (change * ((1 - probs) / probs**2)).T @ change
+    drawn = independent * small
+    if problem.strata is not None:
+        drawn = _hajek(change / probs, 1 - problem.probs, problem.strata)
+        drawn *= small * max(n - 1, 1) / n
+    if problem.target == "texts":
+        return np.asarray(drawn)
+    texts = whole - independent
+    if np.linalg.eigvalsh(texts + drawn).min() < 0:  # by chance, in small samples
+        return np.asarray(whole * small)
+    return np.asarray(texts + drawn)
+
+
+def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
+    """Variance of a sum of c_i / pi_i, for a fixed size of the sample in each stratum.
+
+        sum_h n_h / (n_h - 1) sum_i (1 - pi_i) (c_i / pi_i - mean)^2
+
+    where the means are weighted by 1 - pi_i. With equal pi_i this is the textbook's
+    variance of a stratified sample, exactly.
+    """
+    out = np.zeros((terms.shape[1], terms.shape[1]))
+    for h in np.unique(strata):
+        own, w = terms[strata == h], weights[strata == h]
+        if w.sum() <= 0:  # all of the stratum was drawn
+            continue
+        if len(own) > 1:
+            own = (own - (w @ own) / w.sum()) * np.sqrt(len(own) / (len(own) - 1))
+        out += (own * w[:, None]).T @ own
+    return out
+
+
+def _clustered(terms: Floats, clusters: Ints | None) -> Floats:
+    """The sum of squares of terms, or of their sums in clusters."""
+    if clusters is None:
+        return np.asarray(terms.T @ terms)
+    sums = np.zeros((int(clusters.max()) + 1, terms.shape[1]))
+    np.add.at(sums, clusters, terms)
+    n = len(sums)
+    return np.asarray(sums.T @ sums) * (n / max(n - 1, 1))

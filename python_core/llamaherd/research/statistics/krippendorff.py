@@ -1,0 +1,204 @@
+"""Krippendorff's alpha, and its interval by a bootstrap of units."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research.statistics.agreement import Agreement
+from llamaherd.research.statistics.intervals import level_of, percentiles, resampled
+from llamaherd.research.statistics.ratings import ratings_of, unit_weights_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from llamaherd.research.statistics.ratings import (
+        Codes,
+        Floats,
+        Integers,
+        Ratings,
+        Scale,
+    )
+
+_MOST = 50_000_000  # numbers in the table of how often each unit got each code
+
+
+def krippendorff_alpha(
+    codes: Codes,
+    *,
+    scale: Scale = "nominal",
+    levels: Sequence[Hashable] | None = None,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = 0.95,
+    n_bootstrap: int = 2000,
+    seed: int = 0,
+) -> Agreement:
+    """Krippendorff's alpha: 1 - disagreement observed / disagreement by chance.
+
+    Of any number of coders, with missing codes: a unit with m codes, two or more, counts
+    m times, all others not at all.
+
+    The interval is of percentiles of a plain bootstrap of units. Krippendorff's own draws
+    deviations of single pairs as if they were independent, and takes the disagreement by
+    chance as given; Zapf and others found that its intervals miss alpha too often, and
+    those of the plain one do not.
+
+    Sources: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011; Zapf,
+    Castell, Morawietz, Karch, BMC Med. Res. Methodol. 16:93, 2016.
+
+    Args:
+        codes: For each coder the codes of n units; None is missing.
+        scale: What distances mean. "nominal": different or not; "ordinal": how many codes
+            lie between; "interval": the difference squared; "ratio": that of the
+            difference relative to the sum.
+        levels: The labels in their order, for "ordinal" of labels that are no numbers.
+        unit_weights: float[n], as 1 / inclusion probability.
+        level: Of the interval.
+        n_bootstrap: Draws for it; 0: none.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: An argument has no such value, or codes do not fit to each other.
+    """
+    level_of(level)
+    checks.integer("n_bootstrap", n_bootstrap, 0)
+    checks.integer("seed", seed, 0)
+    ratings = ratings_of(codes, levels, scale)
+    patterns = _patterns_of(ratings, scale)
+    weights = unit_weights_of(unit_weights, len(patterns))
+    used = ((ratings.indices >= 0).sum(axis=0) >= 2) & (weights > 0)
+    n_units = int(used.sum())
+    low, high, value, observed, expected = (math.nan,) * 5
+    if n_units:
+        w = weights[used] / weights[used].mean()
+        patterns, w, kinds = _kinds(patterns[used], w)
+        disagreement = (
+            _Measured(patterns)
+            if scale == "interval"
+            else _Counted(ratings, scale, patterns)
+        )
+        do, de = disagreement.of((kinds * w)[None, :])
+        observed, expected = float(do[0]), float(de[0])
+        value = float(_alpha(do, de)[0])
+        draws = [
+            _alpha(*disagreement.of(drawn * w))
+            for drawn in resampled(kinds, n_bootstrap, seed)
+        ]
+        if draws and not math.isnan(value):
+            low, high = percentiles(np.concatenate(draws), level)
+    return Agreement(
+        name="alpha",
+        value=value,
+        low=low,
+        high=high,
+        se=math.nan,
+        observed=observed,
+        expected=expected,
+        n_units=n_units,
+        n_coders=len(ratings.indices),
+        interval=f"bootstrap of units, {n_bootstrap} draws" if n_bootstrap else "none",
+    )
+
+
+class _Counted:
+    """Disagreement observed and by chance, of the same units drawn in other numbers.
+
+    `patterns` are float64[p, q]: how many codes of each value. A scale tells each
+    distance of two values, or gives them scores, whose differences squared are the
+    distances: of scores r the sum over a unit's ordered pairs of codes is
+    2 (m sum r^2 - (sum r)^2).
+    """
+
+    def __init__(self, ratings: Ratings, scale: Scale, patterns: Floats) -> None:
+        self._patterns = patterns
+        self._sizes = patterns.sum(axis=1)
+        self._distances: Floats | None = None
+        if scale == "nominal":
+            self._distances = 1 - np.eye(len(ratings.values))
+        elif scale == "ratio":
+            numbers = ratings.numbers
+            apart = np.subtract.outer(numbers, numbers)
+            sums = np.add.outer(numbers, numbers)
+            relative = np.divide(apart, sums, out=np.zeros_like(apart), where=sums != 0)
+            self._distances = relative**2
+
+    def of(self, weights: Floats) -> tuple[Floats, Floats]:
+        """float64[b] each, for float64[b, p] units of each pattern."""
+        marginals = weights @ self._patterns  # of the coincidences
+        n = marginals.sum(axis=1)
+        if self._distances is not None:
+            within = ((self._patterns @ self._distances) * self._patterns).sum(axis=1)
+            pairs = weights @ (within / (self._sizes - 1))
+            between = ((marginals @ self._distances) * marginals).sum(axis=1)
+        else:
+            scores = np.cumsum(marginals, axis=1) - marginals / 2  # mid-ranks
+            sums, squares = scores @ self._patterns.T, scores**2 @ self._patterns.T
+            each = 2 * (self._sizes * squares - sums**2) / (self._sizes - 1)
+            pairs = (weights * each).sum(axis=1)
+            first = (marginals * scores).sum(axis=1)
+            between = 2 * (n * (marginals * scores**2).sum(axis=1) - first**2)
+        return pairs / n, between / (n * np.maximum(n - 1, 1e-300))
+
+
+class _Measured:
+    """The same for the interval scale, which needs three sums of each unit only.
+
+    `patterns` are float64[p, 3]: a unit's codes, their sum, and that of their squares.
+    """
+
+    def __init__(self, patterns: Floats) -> None:
+        self._patterns = patterns
+        sizes, sums, squares = patterns.T
+        self._pairs = 2 * (sizes * squares - sums**2) / (sizes - 1)
+
+    def of(self, weights: Floats) -> tuple[Floats, Floats]:
+        """float64[b] each, for float64[b, p] units of each pattern."""
+        n, sums, squares = (weights @ self._patterns).T
+        between = 2 * (n * squares - sums**2)
+        return weights @ self._pairs / n, between / (n * np.maximum(n - 1, 1e-300))
+
+
+def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
+    """float64[n, q] or float64[n, 3]: what alpha has to know of each unit."""
+    n, q = ratings.indices.shape[1], len(ratings.values)
+    if scale == "interval":
+        numbers = ratings.numbers
+        given = ratings.indices >= 0
+        middle = numbers.mean() if q else 0.0
+        values = np.where(given, np.append(numbers - middle, 0.0)[ratings.indices], 0.0)
+        sums = (given.sum(axis=0), values.sum(axis=0), (values**2).sum(axis=0))
+        return np.stack(sums, axis=1).astype(float)
+    if n * q > _MOST:
+        raise ValueError(
+            f"scale={scale!r} takes at most {_MOST // max(n, 1)} different codes for "
+            f"{n} units, not {q}; of measurements take scale='interval'"
+        )
+    return ratings.counts
+
+
+def _alpha(observed: Floats, expected: Floats) -> Floats:
+    """NaN where only one value was given: chance cannot disagree."""
+    defined = expected > 1e-300
+    ratio = np.divide(
+        observed, expected, out=np.full_like(observed, np.nan), where=defined
+    )
+    return np.asarray(1 - ratio)
+
+
+def _kinds(patterns: Floats, weights: Floats) -> tuple[Floats, Floats, Integers]:
+    """Units that are alike put together: their pattern, their weight, how many."""
+    q = patterns.shape[1]
+    base = int(patterns.max()) + 1
+    is_counts = bool((patterns == np.floor(patterns)).all() and (patterns >= 0).all())
+    if is_counts and q * math.log2(base) < 62:
+        keys = patterns.astype(np.int64) @ base ** np.arange(q, dtype=np.int64)
+    else:
+        keys = np.unique(patterns, axis=0, return_inverse=True)[1].ravel()
+    if np.ptp(weights) > 0:
+        both = np.stack([keys, np.unique(weights, return_inverse=True)[1]])
+        keys = np.unique(both, axis=1, return_inverse=True)[1].ravel()
+    _, first, kinds = np.unique(keys, return_index=True, return_counts=True)
+    return patterns[first], weights[first], kinds

@@ -1,0 +1,159 @@
+"""Prediction-powered inference with power tuning (PPI++).
+
+There are n texts with a code Y and a prediction f, and N others with a prediction only,
+both drawn from the same population. Predictions replace codes as far as they are worth
+it:
+
+    theta = argmin L_n(Y) + lam (L_N(f) - L_n(f)),    lam in [0, 1],
+
+with L the mean losses over n or N texts. lam = 0 is the estimate by the codes alone; its
+best value is estimated, which makes the interval never wider than that, asymptotically.
+It holds for texts to code that were drawn at random: all with the same probability. For
+others see `llamaherd.research.statistics.dsl.tuned`.
+
+Source: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
+(arXiv 2311.01453). As in the authors' own program ppi-python the least squares estimate
+is a sum of two, for the predictions and for what they miss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.research.statistics.regression import (
+    Estimated,
+    fitted,
+    information,
+    sandwich,
+    scores,
+)
+
+if TYPE_CHECKING:
+    from llamaherd.research.statistics.regression import Kind
+    from llamaherd.research.statistics.sampling import Floats
+
+_TUNINGS = 2  # lam at the estimate with lam = 1, and again at the one that this gives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Samples:
+    """Texts with codes, and texts without.
+
+    Attributes:
+        x: float64[n, p], covariates of the texts with codes.
+        y: float64[n], their codes.
+        y_hat: float64[n], their predictions.
+        x_others: float64[N, p], covariates of the texts without codes.
+        y_hat_others: float64[N], their predictions.
+    """
+
+    x: Floats
+    y: Floats
+    y_hat: Floats
+    x_others: Floats
+    y_hat_others: Floats
+
+
+def ppi_mean(
+    y: Floats, y_hat: Floats, y_hat_others: Floats, lam: float | None = None
+) -> Estimated:
+    """The mean of the codes.
+
+    Args:
+        y: float64[n], codes.
+        y_hat: float64[n], predictions of the same texts.
+        y_hat_others: float64[N], predictions of the texts without codes.
+        lam: How much the predictions count; None: the best.
+    """
+    n, n_others = len(y), len(y_hat_others)
+    if lam is None:
+        both = np.concatenate([y_hat, y_hat_others])
+        spread = float(np.var(both, ddof=1)) * (1 + n / n_others)
+        shared = float(np.mean((y - y.mean()) * (y_hat - y_hat.mean())))
+        lam = float(np.clip(shared / spread, 0, 1)) if spread > 0 else 0.0
+    theta = lam * y_hat_others.mean() + (y - lam * y_hat).mean()
+    variance = lam**2 * np.var(y_hat_others) / n_others + np.var(y - lam * y_hat) / n
+    return Estimated(
+        theta=np.array([theta]), covariance=np.array([[float(variance)]]), lam=lam
+    )
+
+
+def ppi_ols(samples: Samples, lam: float | None = None) -> Estimated:
+    """Coefficients of a least squares regression of the codes; see `ppi_mean`.
+
+    Raises:
+        FitError: The covariates are linearly dependent.
+    """
+    return _ppi("ols", samples, lam)
+
+
+def ppi_logit(samples: Samples, lam: float | None = None) -> Estimated:
+    """Coefficients of a logistic regression of the codes; see `ppi_mean`.
+
+    Raises:
+        FitError: The covariates are linearly dependent, or the codes are separated.
+    """
+    return _ppi("logit", samples, lam)
+
+
+def _ppi(kind: Kind, samples: Samples, lam: float | None) -> Estimated:
+    if lam is None:
+        lam = 1.0
+        for _ in range(_TUNINGS):
+            lam = _best(kind, samples, lam)
+    theta = _solution(kind, samples, lam)
+    n, n_others = len(samples.y), len(samples.y_hat_others)
+    own, hat, others = _terms(kind, samples, theta)
+    meat = _covariance(lam * others) / n_others + _covariance(own - lam * hat) / n
+    bread = _hessian(kind, samples, lam, theta)
+    return Estimated(theta=theta, covariance=sandwich(bread, meat), lam=lam)
+
+
+def _solution(kind: Kind, samples: Samples, lam: float) -> Floats:
+    n, n_others = len(samples.y), len(samples.y_hat_others)
+    if kind == "ols":
+        missed = samples.y - lam * samples.y_hat
+        theta = fitted("ols", samples.x, missed, np.ones(n))
+        if lam == 0:
+            return theta
+        hat = lam * samples.y_hat_others
+        return theta + fitted("ols", samples.x_others, hat, np.ones(n_others))
+    if lam == 0:
+        return fitted("logit", samples.x, samples.y, np.ones(n))
+    x = np.concatenate([samples.x_others, samples.x, samples.x])
+    y = np.concatenate([samples.y_hat_others, samples.y, samples.y_hat])
+    sizes = [(lam / n_others, n_others), (1 / n, n), (-lam / n, n)]
+    weights = np.concatenate([np.full(size, weight) for weight, size in sizes])
+    return fitted("logit", x, y, weights)
+
+
+def _best(kind: Kind, samples: Samples, lam: float) -> float:
+    """The lam that makes the sum of variances smallest, at the estimate with another."""
+    theta = _solution(kind, samples, lam)
+    own, hat, others = _terms(kind, samples, theta)
+    inverse = np.linalg.inv(_hessian(kind, samples, lam, theta))
+    n, n_others = len(own), len(others)
+    crossed = (own - own.mean(axis=0)).T @ (hat - hat.mean(axis=0)) / n
+    spread = _covariance(np.concatenate([hat, others]))
+    shared = float(np.trace(inverse @ (crossed + crossed.T) @ inverse))
+    whole = 2 * (1 + n / n_others) * float(np.trace(inverse @ spread @ inverse))
+    return float(np.clip(shared / whole, 0, 1)) if whole > 0 else 0.0
+
+
+def _terms(kind: Kind, samples: Samples, theta: Floats) -> tuple[Floats, Floats, Floats]:
+    own = scores(kind, samples.x, samples.y, theta)
+    hat = scores(kind, samples.x, samples.y_hat, theta)
+    return own, hat, scores(kind, samples.x_others, samples.y_hat_others, theta)
+
+
+def _hessian(kind: Kind, samples: Samples, lam: float, theta: Floats) -> Floats:
+    """Of the mean loss over all texts; with lam = 0 over those with codes."""
+    x = samples.x if lam == 0 else np.concatenate([samples.x, samples.x_others])
+    return information(kind, x, np.full(len(x), 1 / len(x)), theta)
+
+
+def _covariance(terms: Floats) -> Floats:
+    return np.atleast_2d(np.cov(terms, rowvar=False))

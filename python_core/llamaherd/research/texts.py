@@ -1,0 +1,105 @@
+"""Texts on their way to prompts: equal ones once, long ones in parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.native import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from llamaherd.model.model import Model
+
+    Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+_MOST_ADDED = 8  # tokens before and after a text
+
+
+def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
+    """A column of texts; None where one is missing.
+
+    Args:
+        values: Of the column.
+        name: Of the column.
+
+    Raises:
+        TypeError: A value is no text.
+        ValueError: It is not valid Unicode.
+    """
+    return [
+        None if value is None else checks.text(f"text: column {name!r}, row {i},", value)
+        for i, value in enumerate(values)
+    ]
+
+
+def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
+    """Each text once, in the order in which they come first.
+
+    Returns:
+        The texts; and int64[n], for each row the place of its text, -1 if it has none.
+    """
+    place: dict[str, int] = {}
+    rows = np.fromiter(
+        (-1 if text is None else place.setdefault(text, len(place)) for text in texts),
+        dtype=np.int64,
+        count=len(texts),
+    )
+    return list(place), rows
+
+
+def hash_of_texts(texts: Sequence[str | None]) -> str:
+    """SHA-256 of the texts, each as JSON in UTF-8 on a line of its own; null: missing."""
+    hasher = hashlib.sha256()
+    for text in texts:
+        hasher.update(json.dumps(text, ensure_ascii=False).encode() + b"\n")
+    return hasher.hexdigest()
+
+
+def parts_of(model: Model, text: str, n_tokens: int) -> list[str]:
+    """A text in parts of about the same length, cut where there is white space.
+
+    Args:
+        model: Whose tokens count.
+        text: It is.
+        n_tokens: Most tokens of a part.
+
+    Returns:
+        The parts, which joined are the text; itself alone if it is short enough.
+    """
+    # Some vocabularies write a space as three bytes, and a token may be a byte.
+    if 3 * len(text.encode()) + _MOST_ADDED <= n_tokens:
+        return [text]
+    n = _n_tokens(model, text)
+    if n <= n_tokens or len(text) < 2:
+        return [text]
+    n_parts = max(2, math.ceil(n / n_tokens))
+    ends = [_cut(text, round(len(text) * i / n_parts)) for i in range(1, n_parts)]
+    # Where there is no white space far and wide, cuts may meet.
+    marks = sorted({0, *ends, len(text)})
+    pieces = [text[a:b] for a, b in pairwise(marks)]
+    return [part for piece in pieces for part in parts_of(model, piece, n_tokens)]
+
+
+def _cut(text: str, at: int) -> int:
+    """A place within the text close to `at`, behind white space if there is some."""
+    reach = max(1, len(text) // 8)
+    for distance in range(reach):
+        for place in (at - distance, at + distance):
+            if 0 < place < len(text) and text[place - 1].isspace():
+                return place
+    return min(max(at, 1), len(text) - 1)
+
+
+def _n_tokens(model: Model, text: str) -> int:
+    with model.using() as handle:
+        found = vocabulary.tokenize(handle, text, add_special=False, parse_special=False)
+    return len(found)

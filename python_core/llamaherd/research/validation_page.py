@@ -1,0 +1,158 @@
+"""A validation as a page for a terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+Validation = Any  # of the module that knows this one
+
+_WIDTH = 88
+_MOST_WRONG = 5
+_NAMES = {
+    "percent": "share alike",
+    "kappa": "Cohen's kappa",
+    "weighted kappa": "weighted kappa",
+    "alpha": "Krippendorff's alpha",
+    "ac1": "Gwet's AC1",
+}
+
+
+def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
+    """All that a reader wants to know first, as lines of at most 88 characters.
+
+    Args:
+        found: The validation.
+        name: Of its class.
+        first: Number of the first text.
+    """
+    people = len(found.coders)
+    who = "1 person" if people == 1 else f"{people} people"
+    counted = ", weighted by inclusion probability" if found.is_weighted else ""
+    coded = f"{found.n_gold:,} of {found.n_texts:,}"
+    parts = [
+        [
+            f"<{name}> {coded} texts coded by {who}{counted}",
+            f"[{found.level:.0%} confidence intervals]",
+        ],
+        _summary(found),
+        _labels(found),
+        _agreement(found),
+        _confusion(found),
+        _wrong(found, first),
+        [f"! {warning}" for warning in found.warnings],
+    ]
+    return "\n\n".join("\n".join(_cut(part)) for part in parts if part)
+
+
+def number(value: float) -> str:
+    """Two digits; a dash for what is none."""
+    return "-" if math.isnan(value) else f"{value:.2f}"
+
+
+def with_interval(found: Any) -> str:  # noqa: ANN401 - Measure or Agreement
+    """As 0.74 [0.67, 0.80]."""
+    if math.isnan(found.low) or math.isnan(found.value):
+        return number(found.value)
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def table(rows: list[list[str]], left: int = 1) -> list[str]:
+    """Columns of equal width, the first `left` ones aligned to the left."""
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if j < left else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _summary(found: Validation) -> list[str]:
+    of = found.accuracy
+    rows = [
+        ["accuracy", with_interval(of.accuracy)],
+        ["balanced accuracy", with_interval(of.balanced_accuracy)],
+        ["macro F1", with_interval(of.macro_f1)],
+    ]
+    if of.majority_label is not None:
+        title = f"always {of.majority_label!r}"
+        rows.append([title, with_interval(of.majority_accuracy)])
+    if found.ceiling is not None:
+        rows += [
+            ["two people agree", with_interval(found.ceiling.people)],
+            ["model and one of them", with_interval(found.ceiling.model)],
+        ]
+    if found.brier is not None:
+        rows.append(["Brier score", with_interval(found.brier)])
+    if found.calibration is not None:
+        rows.append(["calibration error", number(found.calibration.ece)])
+        over = found.calibration.overconfidence
+        rows.append(["confidence - accuracy", number(over)])
+    return table(rows, left=2)
+
+
+def _labels(found: Validation) -> list[str]:
+    rows = [["label", "people", "model", "precision", "recall", "F1"]]
+    rows += [
+        [
+            str(scores.label),
+            f"{scores.n_gold:,}",
+            f"{scores.n_predicted:,}",
+            *(with_interval(m) for m in (scores.precision, scores.recall, scores.f1)),
+        ]
+        for scores in found.accuracy.per_label
+    ]
+    return table(rows)
+
+
+def _agreement(found: Validation) -> list[str]:
+    model = {a.name: a for a in found.model_agreement}
+    people = {a.name: a for a in found.coder_agreement}
+    rows = [["agreement", "model and people", *(["between people"] if people else [])]]
+    for name, title in _NAMES.items():
+        if name in model or name in people:
+            cells = [
+                with_interval(of[name]) if name in of else "-" for of in (model, people)
+            ]
+            rows.append([title, *cells[: len(rows[0]) - 1]])
+    return table(rows)
+
+
+def _confusion(found: Validation) -> list[str]:
+    names = [str(label) for label in found.labels]
+    if not names or len(names) > 8:
+        return []
+    rows = [["model \\ people", *names]]
+    rows += [
+        [name, *(f"{count:,}" for count in counts)]
+        for name, counts in zip(names, found.accuracy.confusion.tolist(), strict=True)
+    ]
+    return table(rows)
+
+
+def _wrong(found: Validation, first: int) -> list[str]:
+    shown = found.wrong[:_MOST_WRONG]
+    if not shown or math.isnan(shown[0].prob):
+        return []
+    lines = [f"wrong and most sure ({len(shown)} of {len(found.wrong)})"]
+    rows = [
+        [
+            str(each.row + first),
+            number(each.prob),
+            f"{each.label}, people: {each.truth}",
+            "" if each.text is None else " ".join(str(each.text).split()),
+        ]
+        for each in shown
+    ]
+    return lines + table(rows, left=4)
+
+
+def _cut(lines: list[str]) -> list[str]:
+    return [
+        line
+        if len(line) <= _WIDTH or line.startswith("! ")
+        else line[: _WIDTH - 3] + "..."
+        for line in lines
+    ]

@@ -1,0 +1,219 @@
+#' How far coders agree
+#'
+#' @description
+#' The usual coefficients for the codes that several people, or models, gave to the same units,
+#' with confidence intervals. Codes may be missing.
+#'
+#' @section Which one to report:
+#' `alpha`, with its interval, for any number of coders and any scale; `kappa` beside it where
+#' reviewers expect it; `ac1` where one label is much more frequent than all others, because alpha
+#' and kappa are low then whatever the coders do. `percent` alone says little: of two labels, one
+#' of which 95% of the units have, coders who guess agree on 90%.
+#'
+#' @section What is computed:
+#' * `percent`: the share of a unit's pairs of codes that are the same, averaged over units.
+#'   Interval: Wilson's.
+#' * `kappa`, of two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For scales with an order also
+#'   `linear kappa` and `quadratic kappa`, which weigh a disagreement by the distance of the two
+#'   labels, or its square. Standard error: Fleiss, Cohen and Everitt (1969).
+#' * `alpha`: Krippendorff's \eqn{1 - D_o / D_e}. Interval: percentiles of a bootstrap of units
+#'   (Zapf et al. 2016). `observed` and `expected` are disagreements.
+#' * `ac1`: Gwet's (2008), with his standard error and an interval by t.
+#'
+#' A coefficient is NA where it is not defined: if all codes are the same, chance cannot disagree.
+#'
+#' @param ... Codes: a data frame or matrix with a column for each coder, or a vector for each.
+#'   Factors, text or numbers; NA is missing.
+#' @param scale What distances between codes mean: `"nominal"`, `"ordinal"`, `"interval"` or
+#'   `"ratio"`. NULL: `"ordinal"` for ordered factors, else `"nominal"`.
+#' @param levels All labels in their order; NULL: the levels of factors, or what occurs. Text needs
+#'   it for `scale = "ordinal"`.
+#' @param weights A weight for each unit, such as 1 / inclusion probability.
+#' @param level Of the confidence intervals.
+#' @param n_bootstrap Draws for the interval of alpha; 0: none.
+#' @param seed Of these draws.
+#' @returns A `llamaherd_agreement`: a data frame with a row for each coefficient and the columns
+#'   `coefficient`, `value`, `low`, `high`, `se` (NA where the interval needs none), `observed`,
+#'   `expected`, `n_units` (units with two codes or more) and `n_coders`.
+#' @references
+#' Cohen (1960), Educational and Psychological Measurement 20; Cohen (1968), Psychological Bulletin
+#' 70; Fleiss, Cohen, Everitt (1969), Psychological Bulletin 72; Gwet (2008), British Journal of
+#' Mathematical and Statistical Psychology 61; Krippendorff (2011), Computing Krippendorff's
+#' Alpha-Reliability; Zapf, Castell, Morawietz, Karch (2016), BMC Medical Research Methodology
+#' 16:93.
+#' @seealso [validate()] for a model's labels and people's codes
+#' @export
+#' @examplesIf llamaherd_available()
+#' codes <- data.frame(
+#'   ann = c("pro", "con", "con", NA, "pro", "con"),
+#'   bob = c("pro", "con", "pro", "con", "pro", "con"),
+#'   eve = c("pro", "con", "con", "con", NA, "con")
+#' )
+#' agreement(codes)
+#' agreement(codes$ann, codes$bob)
+#'
+#' # From 1 to 5: 4 and 5 are nearer to each other than 1 and 5.
+#' agreement(c(1, 2, 5, 4, 2), c(1, 3, 4, 4, 2), scale = "ordinal", levels = 1:5)
+agreement <- function(
+  ...,
+  scale = NULL,
+  levels = NULL,
+  weights = NULL,
+  level = 0.95,
+  n_bootstrap = 2000L,
+  seed = 0L
+) {
+  error_call <- rlang::current_env()
+  coders <- coder_columns(list(...), error_call)
+  levels <- check_levels(levels, coders, error_call)
+  options <- list(
+    scale = check_scale(scale, coders, error_call),
+    levels = levels,
+    weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
+    level = check_number(level),
+    n_bootstrap = check_whole(n_bootstrap, min = 0),
+    seed = check_whole(seed, min = 0)
+  )
+  codes <- unname(lapply(coders, as_codes))
+  found <- py_call("agreement", codes, options, error_call = error_call)
+  structure(
+    agreement_frame(found),
+    class = c("llamaherd_agreement", "data.frame"),
+    level = options$level,
+    scale = options$scale
+  )
+}
+
+agreement_frame <- function(columns) {
+  number <- function(name) numbers_of(columns[[name]])
+  new_frame(
+    list(
+      coefficient = as_text(columns[["name"]]),
+      value = number("value"),
+      low = number("low"),
+      high = number("high"),
+      se = number("se"),
+      observed = number("observed"),
+      expected = number("expected"),
+      n_units = as.integer(number("n_units")),
+      n_coders = as.integer(number("n_coders"))
+    ),
+    length(columns[["name"]])
+  )
+}
+
+# The columns of data frames and matrices, and vectors, as a list.
+coder_columns <- function(dots, error_call) {
+  columns <- unlist(
+    lapply(dots, \(x) {
+      if (is.matrix(x)) {
+        x <- as.data.frame(x)
+      }
+      if (is.data.frame(x)) as.list(x) else list(x)
+    }),
+    recursive = FALSE
+  )
+  good <- vapply(columns, \(x) is.atomic(x) && !is.null(x), logical(1))
+  must <- "a data frame or a matrix, or vectors of codes"
+  if (!all(good)) {
+    abort_argument("...", must, columns[[which(!good)[[1]]]], error_call)
+  }
+  n <- unique(lengths(columns))
+  if (length(columns) < 2 || length(n) > 1) {
+    abort(
+      c(
+        "`...` must have codes of at least two coders, as many of each.",
+        x = "Coders: {length(columns)}. Units of each: {toString(lengths(columns))}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  columns
+}
+
+# Codes as Python takes them: NA is None, and numbers that are whole are shown as such.
+as_codes <- function(x) {
+  if (is.factor(x) || is.character(x)) {
+    x <- as_utf8(as.character(x))
+  } else if (is.double(x) && all(is.na(x) | (x == trunc(x) & abs(x) < 2^31))) {
+    x <- as.integer(x)
+  }
+  codes <- as_py_list(x)
+  codes[is.na(x)] <- list(NULL)
+  codes
+}
+
+check_scale <- function(scale, columns, error_call) {
+  if (is.null(scale)) {
+    return(if (any(vapply(columns, is.ordered, logical(1)))) "ordinal" else "nominal")
+  }
+  choices <- c("nominal", "ordinal", "interval", "ratio")
+  check_choice(scale, choices, "scale", error_call)
+}
+
+# All labels in their order, as a list; NULL: what occurs.
+check_levels <- function(levels, columns, error_call, arg = "levels") {
+  if (is.null(levels)) {
+    known <- unique(unlist(lapply(columns, base::levels)))
+    is_text <- \(x) is.factor(x) || is.character(x)
+    if (is.null(known) || !all(vapply(columns, is_text, logical(1)))) {
+      return(NULL)
+    }
+    other <- unlist(lapply(columns, \(x) unique(as.character(x[!is.na(x)]))))
+    return(as_py_list(as_utf8(unique(c(known, other)))))
+  }
+  if (is.factor(levels)) {
+    levels <- base::levels(levels)
+  }
+  if (!is.atomic(levels) || anyNA(levels) || anyDuplicated(levels)) {
+    abort_argument(arg, "different labels, in their order", levels, error_call)
+  }
+  as_codes(levels)
+}
+
+check_numeric <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (!is.numeric(x)) {
+    abort_argument(arg, "a vector of numbers", x, error_call)
+  }
+  x[is.na(x)] <- NaN # R's NA raises a flag when Python computes with it
+  as.double(x)
+}
+
+#' @export
+format.llamaherd_agreement <- function(x, ..., digits = 3L) {
+  n <- if (nrow(x) > 0) max(x$n_units) else 0L
+  head <- sprintf(
+    "<llamaherd_agreement> %s units with two codes or more, %d coders, %s",
+    formatC(n, big.mark = ",", format = "d"),
+    max(x$n_coders, 0L),
+    attr(x, "scale") %||% "nominal"
+  )
+  value <- formatC(x$value, digits = digits, format = "f")
+  interval <- sprintf(
+    "[%s, %s]",
+    formatC(x$low, digits = digits, format = "f"),
+    formatC(x$high, digits = digits, format = "f")
+  )
+  interval[is.na(x$low)] <- ""
+  value[is.na(x$value)] <- "NA"
+  c(head, paste(format(x$coefficient), format(value, justify = "right"), interval))
+}
+
+#' @export
+print.llamaherd_agreement <- function(x, ...) {
+  writeLines(trimws(format(x, ...), "right"))
+  invisible(x)
+}
+
+#' @export
+as.data.frame.llamaherd_agreement <- function(x, ...) {
+  new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
+}
+
+#' @export
+`[.llamaherd_agreement` <- function(x, ...) as.data.frame(x)[...]

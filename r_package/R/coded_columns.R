@@ -1,0 +1,89 @@
+# Columns of data frames of coded texts, as Python takes them.
+
+# What annotate_texts() wrote down about its columns; an empty list for other data frames.
+coded_columns <- function(data) {
+  if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd") else list()
+}
+
+check_data <- function(x, error_call, arg = "data") {
+  if (!is.data.frame(x)) {
+    abort_argument(arg, "a data frame", x, error_call)
+  }
+  x
+}
+
+# Names of columns that were given as strings, or as unquoted names; NULL if none were.
+column_names <- function(quo, data, arg, error_call) {
+  expr <- rlang::quo_get_expr(quo)
+  if (is.null(expr)) {
+    return(NULL)
+  }
+  parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
+  is_column <- vapply(
+    parts,
+    \(part) rlang::is_symbol(part) && as.character(part) %in% names(data),
+    logical(1)
+  )
+  found <- if (all(is_column)) {
+    vapply(parts, as.character, "")
+  } else {
+    rlang::try_fetch(rlang::eval_tidy(quo), error = \(cnd) rlang::as_label(expr))
+  }
+  if (is.null(found)) {
+    return(NULL)
+  }
+  if (!is.character(found) || !all(found %in% names(data))) {
+    abort_argument(arg, columns_of_data(data), found, error_call)
+  }
+  unname(found)
+}
+
+columns_of_data <- function(data) {
+  there <- paste(utils::head(names(data), 10), collapse = ", ")
+  sprintf("names of columns (there are %s)", there)
+}
+
+one_column <- function(quo, data, arg, error_call) {
+  found <- column_names(quo, data, arg, error_call)
+  if (length(found) > 1) {
+    abort_argument(arg, "one column", found, error_call)
+  }
+  found
+}
+
+# The name of a column, or a number for each row.
+column_or_values <- function(quo, data, arg, error_call) {
+  expr <- rlang::quo_get_expr(quo)
+  is_column <- rlang::is_symbol(expr) && as.character(expr) %in% names(data)
+  values <- if (is_column) NULL else rlang::eval_tidy(quo)
+  if (is.numeric(values)) {
+    return(values)
+  }
+  one_column(quo, data, arg, error_call)
+}
+
+# Columns by name, as lists for Python.
+py_columns <- function(data, names) {
+  names <- unique(names)
+  rlang::set_names(lapply(names, \(name) as_py_column(data[[name]])), names)
+}
+
+# A column as a list, where NULL stands for what is missing. What is no number goes as text.
+as_py_column <- function(x) {
+  missing <- is.na(x)
+  values <- if (is.numeric(x) && is.null(attr(x, "class"))) {
+    as.double(x)
+  } else {
+    as_utf8(as.character(x))
+  }
+  values <- as.list(unname(values))
+  values[missing | is.na(values)] <- list(NULL)
+  values
+}
+
+# Numbers as a list; NA as NaN.
+as_py_numbers <- function(x) {
+  x <- as.double(x)
+  x[is.na(x)] <- NaN
+  as.list(x)
+}

@@ -1,0 +1,137 @@
+#' Accuracy against coverage, and what to send to people
+#'
+#' @description
+#' A model labels the texts of which it is sure, people code the rest. `coverage_curve()` tells how
+#' accurate labels are for every share of texts that the model keeps; `texts_for_people()` which
+#' texts to send to people so that the labels that stay are as accurate as wanted.
+#'
+#' @param x A [validate()] result, or numbers from 0 to 1: how sure the model was of the label of
+#'   each coded text. For `texts_for_people()` also what `coverage_curve()` returned.
+#' @param correct TRUE where that label was right.
+#' @param weights A weight for each of them, such as 1 / inclusion probability.
+#' @param level Of the confidence intervals.
+#' @param accuracy Wanted of the labels that stay, from 0 to 1.
+#' @param prob How sure the model is of the labels of all texts; NULL: those that [validate()] saw.
+#' @param sure Whether the lower end of the interval has to reach `accuracy`. Without it about half
+#'   of all such choices end somewhat below what is wanted, because the threshold is chosen on the
+#'   texts that accuracy is measured by.
+#' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with a row for each confidence
+#'   that occurs, the highest first: `threshold`, `coverage`, the share of texts of that confidence
+#'   or more, `accuracy` of these, `low` and `high` (Wilson's interval, for each row by itself).
+#'
+#'   `texts_for_people()`: the numbers of the rows to send to people, the least sure first, those
+#'   without a label before them; its attribute `threshold` is what a label needs to stay, Inf where
+#'   none is enough.
+#' @references El-Yaniv and Wiener (2010), Journal of Machine Learning Research 11.
+#' @seealso [validate()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' prob <- c(0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.55, 0.5)
+#' right <- c(TRUE, TRUE, TRUE, TRUE, FALSE, TRUE, FALSE, FALSE)
+#' curve <- coverage_curve(prob, right)
+#' curve
+#' texts_for_people(curve, 0.9, prob)
+coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
+  error_call <- rlang::current_env()
+  if (inherits(x, "llamaherd_validation")) {
+    return(x$coverage %||% abort_no_prob(error_call))
+  }
+  x <- check_numeric(x)
+  if (!is.logical(correct) || length(correct) != length(x)) {
+    must <- sprintf("TRUE or FALSE for each of %d texts", length(x))
+    abort_argument("correct", must, correct, error_call)
+  }
+  x[is.na(correct)] <- NaN
+  correct[is.na(correct)] <- FALSE
+  weights <- if (!is.null(weights)) as_py_list(check_numeric(weights))
+  found <- py_call(
+    "coverage_curve",
+    as_py_list(x),
+    as_py_list(correct),
+    weights,
+    check_number(level),
+    error_call = error_call
+  )
+  new_coverage(found)
+}
+
+#' @rdname coverage_curve
+#' @export
+texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
+  error_call <- rlang::current_env()
+  if (inherits(x, "llamaherd_validation")) {
+    prob <- prob %||% x$prob
+    x <- coverage_curve(x)
+  }
+  if (!inherits(x, "llamaherd_coverage")) {
+    must <- "what validate() or coverage_curve() returned"
+    abort_argument("x", must, x, error_call)
+  }
+  if (is.null(prob)) {
+    abort_argument("prob", "how sure the model is of each text", prob, error_call)
+  }
+  columns <- lapply(unclass(x)[names(x)], as_py_list)
+  found <- py_call(
+    "for_people",
+    c(columns, n = attr(x, "n")),
+    as_py_list(check_numeric(prob)),
+    check_number(accuracy),
+    check_flag(sure),
+    error_call = error_call
+  )
+  structure(as.integer(unlist(found$rows)), threshold = found$threshold)
+}
+
+new_coverage <- function(found) {
+  names <- c("threshold", "coverage", "accuracy", "low", "high")
+  columns <- lapply(found[names], numbers_of)
+  structure(
+    new_frame(columns, length(columns[[1]])),
+    class = c("llamaherd_coverage", "data.frame"),
+    n = as.integer(found$n)
+  )
+}
+
+abort_no_prob <- function(error_call) {
+  abort(
+    c(
+      "It is not known how sure the model is of its labels.",
+      i = "Give {.fn validate} the argument {.arg prob}."
+    ),
+    "argument",
+    error_call
+  )
+}
+
+#' @export
+format.llamaherd_coverage <- function(x, ...) {
+  head <- sprintf("<llamaherd_coverage> of %d coded texts", attr(x, "n"))
+  if (nrow(x) == 0) {
+    return(head)
+  }
+  at <- unique(vapply(seq(0.1, 1, 0.1), \(p) which(x$coverage >= p - 1e-9)[[1]], 1L))
+  number <- \(x) formatC(x, digits = 2L, format = "f")
+  rows <- sprintf(
+    "%8s %9s     %s [%s, %s]",
+    number(x$coverage[at]),
+    number(x$threshold[at]),
+    number(x$accuracy[at]),
+    number(x$low[at]),
+    number(x$high[at])
+  )
+  c(head, "coverage threshold accuracy", rows)
+}
+
+#' @export
+print.llamaherd_coverage <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+#' @export
+as.data.frame.llamaherd_coverage <- function(x, ...) {
+  new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
+}
+
+#' @export
+`[.llamaherd_coverage` <- function(x, ...) as.data.frame(x)[...]

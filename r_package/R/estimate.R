@@ -1,0 +1,422 @@
+#' Shares, means and regressions that are right although labels are not
+#'
+#' @description
+#' Labels that are right in four of five cases give wrong shares, and wrong regressions, with
+#' intervals that are too short: errors are not the same everywhere. `estimate()` corrects them by
+#' the codes of a [gold_sample()], and shows the corrected estimates beside the naive ones.
+#'
+#' @section Methods:
+#' * `"dsl"`, design-based supervised learning ([Egami et al.
+#'   2023](https://arxiv.org/abs/2306.04746)): with \eqn{\psi} the terms of the estimating equation,
+#'   \eqn{\hat D_i} a label, \eqn{D_i} a code and \eqn{\pi_i} the probability that a text was drawn
+#'   (\eqn{R_i = 1} if it was), it solves
+#'
+#'   \deqn{\sum_i \psi(\hat D_i; \theta) + \frac{R_i}{\pi_i} (\psi(D_i; \theta) - \psi(\hat D_i;
+#'   \theta)) = 0}
+#'
+#'   It is right for any labels, whatever errors they have, on either side of a formula.
+#' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
+#'   2023](https://arxiv.org/abs/2311.01453)): labels count as far as they are worth it, `lam` from
+#'   0 to 1, so that intervals are not wider than those by the codes alone. It is made for a simple
+#'   sample and for labels as the outcome; with other samples it is weighted by
+#'   \eqn{1 / \pi_i}, as a note says.
+#' * `"gold"`: the codes alone, weighted by \eqn{1 / \pi_i}.
+#' * `"naive"`: the labels as if they were right.
+#'
+#' @param coded What [annotate_texts()] returned, or another data frame with a column of labels: all
+#'   texts that the sample was drawn from.
+#' @param gold A [gold_sample()] with codes. Or codes, one for each row and NA where there is none,
+#'   as a vector or the name of a column; these need `prob`.
+#' @param formula A regression, in which the column of labels may be on either side:
+#'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated with the labels and again
+#'   with the codes.
+#' @param outcome Without a formula: the labels whose shares are estimated; or a named vector with a
+#'   number for each label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is. `NULL`:
+#'   the share of each label.
+#' @param by Columns: shares or means for each of their values, and differences from the first.
+#'   Names, or unquoted as in `c(party, year)`.
+#' @param model `"mean"`, `"ols"` or `"logit"`. `NULL`: `"mean"` without a formula, `"ols"` with
+#'   one.
+#' @param methods Which, in this order.
+#' @param level Confidence level of the intervals.
+#' @param label,text Columns; `NULL`: those that `coded` or `gold` know.
+#' @param prob For codes that no [gold_sample()] was drawn for: `"simple"` if all texts had the same
+#'   probability to be coded, or the probability of each.
+#' @param target `"population"`: estimates are about what these texts are a sample of; `"texts"`:
+#'   about these texts.
+#' @param cluster A column; texts with the same value depend on each other, as those of a speaker.
+#' @returns A `llamaherd_estimates`. As a data frame it has a row for each number and method:
+#'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high` and `lam`.
+#'   [coef()], [vcov()] and [confint()] give those of one method, the first one unless `method` says
+#'   otherwise. `n_texts`, `n_gold`, `design` and `notes` tell the rest.
+#' @seealso [gold_sample()], [gold_size()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' # 2,000 speeches; the model misses half of what party B says against.
+#' set.seed(1)
+#' party <- sample(c("A", "B"), 2000, replace = TRUE)
+#' truth <- ifelse(runif(2000) < ifelse(party == "A", 0.3, 0.5), "against", "for")
+#' missed <- truth == "against" & runif(2000) < ifelse(party == "A", 0.1, 0.5)
+#' speeches <- data.frame(
+#'   text = sprintf("Speech %d.", 1:2000),
+#'   label = ifelse(missed, "for", truth),
+#'   party = party
+#' )
+#'
+#' gold <- gold_sample(speeches, 300, text = text, label = label, seed = 1)
+#' gold <- read_gold(data.frame(id = gold$id, code = truth[gold$rows]), gold)
+#'
+#' estimate(speeches, gold, outcome = "against", by = party)
+#' fit <- estimate(speeches, gold, label == "against" ~ party, model = "logit")
+#' coef(fit)
+#' confint(fit)
+#' as.data.frame(fit)
+estimate <- function(
+  coded,
+  gold,
+  formula = NULL,
+  outcome = NULL,
+  by = NULL,
+  model = NULL,
+  methods = c("dsl", "ppi", "gold", "naive"),
+  level = 0.95,
+  label = NULL,
+  text = NULL,
+  prob = NULL,
+  target = c("population", "texts"),
+  cluster = NULL
+) {
+  error_call <- rlang::current_env()
+  check_data(coded, error_call, "coded")
+  known <- coded_columns(coded)
+  design <- if (inherits(gold, "llamaherd_gold")) gold$design
+  there <- \(name) if (!is.null(name) && name %in% names(coded)) name
+  label <- one_column(rlang::enquo(label), coded, "label", error_call) %||%
+    there(known$label) %||%
+    there(design$label) %||%
+    "label"
+  if (!label %in% names(coded)) {
+    abort_argument("label", columns_of_data(coded), label, error_call)
+  }
+  text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
+    there(known$text) %||%
+    there(design$text)
+  by <- column_names(rlang::enquo(by), coded, "by", error_call)
+  cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
+  methods <- check_methods(methods, error_call)
+  options <- list(
+    label = label,
+    text = text,
+    model = check_model_name(model, formula, error_call),
+    methods = as_py_list(methods),
+    level = check_number(level),
+    target = check_choice(target, c("population", "texts")),
+    prob = check_prob(prob, "simple", error_call)
+  )
+  codes <- gold_codes_of(gold, coded, prob, error_call)
+  uses <- c(label, text, there(design$id))
+  if (is.null(formula)) {
+    options$by <- if (!is.null(by)) as_py_list(by)
+    options$outcome <- check_outcome(outcome, error_call)
+    options$cluster <- cluster
+    columns <- py_columns(coded, c(uses, by, cluster))
+    found <- py_call("estimate_means", columns, codes$python, options)
+  } else {
+    if (!rlang::is_formula(formula) || length(formula) != 3) {
+      must <- "a formula with two sides, such as label == \"x\" ~ party"
+      abort_argument("formula", must, formula, error_call)
+    }
+    if (!is.null(by) || !is.null(outcome)) {
+      message <- "{.arg by} and {.arg outcome} go without a formula: put them into it."
+      abort(message, "argument", error_call)
+    }
+    matrices <- formula_matrices(coded, formula, label, codes, cluster, error_call)
+    columns <- py_columns(coded, uses)
+    found <- py_call("estimate_regression", columns, codes$python, matrices, options)
+  }
+  new_estimates(found, options, formula, methods)
+}
+
+check_methods <- function(x, error_call) {
+  known <- c("dsl", "ppi", "gold", "naive")
+  if (!is.character(x) || length(x) == 0 || !all(x %in% known)) {
+    must <- paste("some of", paste0("\"", known, "\"", collapse = ", "))
+    abort_argument("methods", must, x, error_call)
+  }
+  unique(x)
+}
+
+check_model_name <- function(x, formula, error_call) {
+  if (is.null(x)) {
+    return(if (is.null(formula)) "mean" else "ols")
+  }
+  x <- check_choice(x, c("mean", "ols", "logit"), "model", error_call)
+  if ((x == "mean") != is.null(formula)) {
+    needs <- if (x == "mean") "without" else "with"
+    abort("{.code model = \"{x}\"} goes {needs} a formula.", "argument", error_call)
+  }
+  x
+}
+
+check_outcome <- function(x, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (is.numeric(x) && !is.null(names(x))) {
+    return(as.list(x))
+  }
+  if (!is.character(x) || length(x) == 0) {
+    must <- "labels, or a named vector with a number for each label"
+    abort_argument("outcome", must, x, error_call)
+  }
+  as_py_list(check_text(x, "outcome", error_call))
+}
+
+# Codes as Python takes them, and the rows that have one with what it is.
+gold_codes_of <- function(gold, coded, prob, error_call) {
+  if (inherits(gold, "llamaherd_gold")) {
+    is_coded <- !is.na(gold$gold)
+    return(list(
+      python = check_gold(gold, error_call),
+      rows = gold$rows[is_coded],
+      codes = gold$gold[is_coded]
+    ))
+  }
+  if (rlang::is_string(gold) && gold %in% names(coded)) {
+    gold <- coded[[gold]]
+  }
+  if (!is.atomic(gold) || length(gold) != nrow(coded)) {
+    must <- "a <llamaherd_gold>, a column, or a code or NA for each row"
+    abort_argument("gold", must, gold, error_call)
+  }
+  rows <- which(!is.na(gold))
+  list(python = as_py_column(gold), rows = rows, codes = as.character(gold)[rows])
+}
+
+# The formula's matrices with the labels of all rows, and with the codes of those that have one.
+# Rows in which something is missing are left out.
+formula_matrices <- function(coded, formula, label, codes, cluster, error_call) {
+  frames <- frames_of(coded, label, codes)
+  made <- rlang::try_fetch(
+    {
+      frame <- stats::model.frame(formula, frames$labels, na.action = stats::na.pass)
+      used <- c(frame, if (!is.null(cluster)) coded[cluster])
+      keep <- stats::complete.cases(used) & !is.na(coded[[label]])
+      list(frame = frame, keep = keep)
+    },
+    error = \(cnd) {
+      message <- "{.arg formula} cannot be evaluated."
+      abort(message, "argument", error_call, parent = cnd)
+    }
+  )
+  terms <- stats::terms(made$frame)
+  labels <- made$frame[made$keep, , drop = FALSE]
+  gold <- stats::model.frame(terms, frames$codes, na.action = stats::na.pass)
+  gold <- gold[made$keep[codes$rows], , drop = FALSE]
+  levels <- used_levels(terms, labels, gold)
+  labels <- with_levels(labels, levels)
+  gold <- with_levels(gold, levels)
+  x_hat <- stats::model.matrix(terms, labels)
+  list(
+    kept = as.list(which(made$keep) - 1),
+    x_hat = columns_of(x_hat),
+    y_hat = response_of(labels, error_call),
+    x = columns_of(stats::model.matrix(terms, gold)),
+    y = response_of(gold, error_call),
+    clusters = if (!is.null(cluster)) {
+      as.list(as.integer(factor(coded[[cluster]][made$keep])) - 1)
+    },
+    terms = as_py_list(colnames(x_hat)),
+    outcome = deparse1(formula[[2]]),
+    has_label_right = label %in% all.vars(formula[[3]]),
+    formula = deparse1(formula)
+  )
+}
+
+# The data with the labels, and the rows with codes with these, which have the same levels.
+frames_of <- function(coded, label, codes) {
+  frame <- as.data.frame(coded)
+  values <- frame[[label]]
+  if (is.numeric(values)) {
+    new <- as.double(codes$codes)
+  } else {
+    known <- c(levels(values), sort(unique(as.character(values))), codes$codes)
+    there <- c(unique(as.character(values)), codes$codes)
+    known <- intersect(unique(known), there)
+    frame[[label]] <- factor(as.character(values), levels = known)
+    new <- factor(codes$codes, levels = known)
+  }
+  gold <- frame[codes$rows, , drop = FALSE]
+  gold[[label]] <- new
+  list(labels = frame, codes = gold)
+}
+
+# Levels that there are, of each factor. One that no row has would be a column of zeros.
+used_levels <- function(terms, labels, gold) {
+  levels <- stats::.getXlevels(terms, labels)
+  for (name in names(levels)) {
+    there <- unique(c(as.character(labels[[name]]), as.character(gold[[name]])))
+    levels[[name]] <- c(
+      intersect(levels[[name]], there),
+      sort(setdiff(there, levels[[name]]))
+    )
+  }
+  levels
+}
+
+with_levels <- function(frame, levels) {
+  for (name in names(levels)) {
+    values <- frame[[name]]
+    frame[[name]] <- factor(
+      as.character(values),
+      levels = levels[[name]],
+      ordered = is.ordered(values)
+    )
+  }
+  frame
+}
+
+response_of <- function(frame, error_call) {
+  y <- stats::model.response(frame)
+  if (is.logical(y) || (is.numeric(y) && is.null(dim(y)))) {
+    return(as_py_numbers(y))
+  }
+  must <- "a formula whose left side is a number or a condition, such as label == \"x\""
+  abort_argument("formula", must, y, error_call)
+}
+
+columns_of <- function(matrix) {
+  lapply(seq_len(ncol(matrix)), \(j) as_py_numbers(matrix[, j]))
+}
+
+new_estimates <- function(found, options, formula, methods) {
+  rows <- found[["rows"]]
+  texts <- c("outcome", "term", "group", "method")
+  numbers <- c("estimate", "std_error", "low", "high", "lam")
+  columns <- c(
+    rlang::set_names(lapply(texts, \(name) as_text(rows[[name]])), texts),
+    rlang::set_names(lapply(numbers, \(name) numbers_of(rows[[name]])), numbers)
+  )
+  there <- unique(columns$method)
+  structure(
+    list(
+      rows = new_frame(columns, length(columns$outcome)),
+      covariances = lapply(found[["covariances"]], \(one) {
+        n <- length(one[["values"]])
+        values <- numbers_of(one[["values"]])
+        list(
+          outcome = one[["outcome"]],
+          method = one[["method"]],
+          values = matrix(values, n, n)
+        )
+      }),
+      model = options$model,
+      formula = formula,
+      methods = intersect(methods, there),
+      level = options$level,
+      target = options$target,
+      n_texts = found[["n_texts"]],
+      n_gold = found[["n_gold"]],
+      design = found[["design"]],
+      notes = as_text(found[["notes"]]),
+      line = found[["line"]]
+    ),
+    class = "llamaherd_estimates"
+  )
+}
+
+# Rows of one method, with the names that coefficients have.
+rows_by <- function(object, method, error_call) {
+  method <- method %||% object$methods[[1]]
+  method <- check_choice(method, object$methods, "method", error_call)
+  rows <- object$rows[object$rows$method == method, , drop = FALSE]
+  parts <- if (object$model == "mean") {
+    several <- length(unique(rows$outcome)) > 1
+    rows[c(if (several) "outcome", "term", "group")]
+  } else {
+    rows["term"]
+  }
+  names <- do.call(paste, unname(as.list(parts)))
+  rows$name <- trimws(gsub(" +", " ", names))
+  rows
+}
+
+#' Coefficients, covariances and intervals of estimates
+#'
+#' @param object What [estimate()] returned.
+#' @param parm Names of coefficients, or their numbers; all if missing.
+#' @param level Confidence level; that of the estimates if `NULL`.
+#' @param method One of the methods; the first one if `NULL`.
+#' @param outcome For `vcov()` of several labels' shares: which label.
+#' @param ... Not used.
+#' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
+#'   `vcov()`: a matrix, without the differences, which follow from it. `nobs()`: the number of
+#'   texts.
+#' @name estimate-methods
+#' @examplesIf llamaherd::llamaherd_available()
+#' data <- data.frame(label = rep(c("a", "b"), c(60, 40)), code = NA)
+#' data$code[1:100 %% 3 == 0] <- rep(c("a", "b"), c(20, 13))
+#' fit <- estimate(data, "code", prob = "simple", outcome = "a")
+#' coef(fit)
+#' confint(fit, level = 0.9)
+#' vcov(fit, method = "naive")
+NULL
+
+#' @rdname estimate-methods
+#' @importFrom stats coef
+#' @export
+coef.llamaherd_estimates <- function(object, method = NULL, ...) {
+  rows <- rows_by(object, method, rlang::current_env())
+  rlang::set_names(rows$estimate, rows$name)
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats confint
+#' @export
+confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NULL, ...) {
+  rows <- rows_by(object, method, rlang::current_env())
+  level <- check_number(level %||% object$level)
+  limits <- cbind(rows$low, rows$high)
+  if (level != object$level) {
+    reach <- stats::qnorm(0.5 + level / 2) * rows$std_error
+    limits <- cbind(rows$estimate - reach, rows$estimate + reach)
+  }
+  percent <- format(100 * c((1 - level) / 2, (1 + level) / 2), trim = TRUE, digits = 3)
+  dimnames(limits) <- list(rows$name, paste(percent, "%"))
+  if (missing(parm)) limits else limits[parm, , drop = FALSE]
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats vcov
+#' @export
+vcov.llamaherd_estimates <- function(object, method = NULL, outcome = NULL, ...) {
+  error_call <- rlang::current_env()
+  rows <- rows_by(object, method, error_call)
+  method <- rows$method[[1]]
+  outcomes <- unique(rows$outcome)
+  outcome <- outcome %||% if (length(outcomes) == 1) outcomes
+  outcome <- check_choice(outcome, outcomes, "outcome", error_call)
+  found <- Filter(
+    \(one) one$outcome == outcome && one$method == method,
+    object$covariances
+  )
+  names <- rows$name[rows$outcome == outcome & rows$term != "difference"]
+  matrix(found[[1]]$values, length(names), dimnames = list(names, names))
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats nobs
+#' @export
+nobs.llamaherd_estimates <- function(object, ...) as.integer(object$n_texts)
+
+#' @export
+as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
+
+#' @export
+format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
+
+#' @export
+print.llamaherd_estimates <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

@@ -1,0 +1,322 @@
+#' Draw the texts that people are to code
+#'
+#' @description
+#' A gold sample is a part of the texts that people code, so that it is known how often a model's
+#' labels are right, and so that [estimate()] can correct what they get wrong. Both are possible
+#' only if the probability is known with which each text came into the sample. `gold_sample()`
+#' draws it and keeps these inclusion probabilities. `write_gold()` writes a CSV for a spreadsheet,
+#' and `read_gold()` reads it back when people have coded it.
+#'
+#' `gold_size()` tells how many texts are needed.
+#'
+#' @section Which sample to draw:
+#' * `"simple"`: all texts equally probable. Right for everything, and all that PPI needs.
+#' * `"stratified"`: a fixed number from each stratum, which is a label if `by` names no columns.
+#'   For rare labels (`allocation = "equal"`) and for comparing groups.
+#' * `"uncertainty"`: the less sure the model is, the more probable; estimates become more precise
+#'   where its confidence tells where it errs. `floor` is the share of the sample that is given out
+#'   evenly all the same, so that no text has a tiny probability.
+#' * A vector of probabilities, one for each text, that sum to `n`.
+#'
+#' Texts that were picked by hand have no probabilities, and nothing valid follows from them.
+#'
+#' @section The file:
+#' It has the columns `id`, `text` and one for each coder, to be filled in with labels. It does not
+#' tell what the model said (`blind`), is in a random order, so that those who do not come to the
+#' end have coded a random part, and has a mark by which Excel knows UTF-8. Texts that a
+#' spreadsheet would run as formulas get an apostrophe in front, which `read_gold()` takes away.
+#' Beside it lies `<path>.json` with the design; `read_gold()` needs that or the sample.
+#'
+#' @param data What [annotate_texts()] returned, or another data frame with a row for each text.
+#' @param n How many texts to draw.
+#' @param by Columns whose combinations are strata: names, or unquoted as in `c(party, year)`.
+#' @param prob How to draw; see below. `NULL` stands for `"stratified"` if there is `by`, else
+#'   `"simple"`.
+#' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL`: those of
+#'   `data` if it knows them; numbers of rows are identifiers otherwise.
+#' @param confidence For `"uncertainty"`: a column, or a number for each text, of how sure the model
+#'   is, from 0 to 1. `NULL`: the column `margin` of [annotate_texts()].
+#' @param floor For `"uncertainty"`: no text's probability is below `floor * n / nrow(data)`.
+#' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
+#'   number for each stratum. At least 2 are drawn where a stratum has them.
+#' @param names The labels that codes may be. `NULL`: those of `data`.
+#' @param seed A whole number. `NULL`: a random one, which the result's `design` tells.
+#' @param gold A `llamaherd_gold`.
+#' @param path Of a CSV. For `read_gold()` also several, of a coder each, or a data frame with a
+#'   column `id` and one for each coder.
+#' @param coders Names of the columns for codes.
+#' @param blind Whether to leave out the model's label and the probability.
+#' @param shuffle Whether to write in a random order.
+#' @param bom Whether to write the mark by which Excel knows UTF-8.
+#' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the rows of
+#'   `data` that were drawn; `id`, `text`, `label` and `prob` of each; `all_probs`, the inclusion
+#'   probability of every row of `data`; `strata`; `names`; `codes`, a list with a character vector
+#'   for each coder; `gold`, what most coders said; and `design`. As a data frame it has a row for
+#'   each text. It may be kept with [saveRDS()].
+#'
+#'   `write_gold()`: `path`, invisibly.
+#' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
+#'   *Sampling with Unequal Probabilities and without Replacement*, 1962.
+#' @seealso [estimate()], [gold_size()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' speeches <- data.frame(
+#'   text = sprintf("Speech %d.", 1:500),
+#'   label = rep(c("for", "for", "against", "neutral"), 125),
+#'   party = rep(c("A", "B"), 250)
+#' )
+#' gold <- gold_sample(speeches, 40, by = label, text = text, label = label, seed = 1)
+#' gold
+#'
+#' path <- tempfile(fileext = ".csv")
+#' write_gold(gold, path, coders = c("anna", "ben"))
+#' # ... two people fill in the columns anna and ben ...
+#' read_gold(path, gold)
+gold_sample <- function(
+  data,
+  n,
+  by = NULL,
+  prob = NULL,
+  text = NULL,
+  label = NULL,
+  id = NULL,
+  confidence = NULL,
+  floor = 0.3,
+  allocation = "proportional",
+  names = NULL,
+  seed = NULL
+) {
+  error_call <- rlang::current_env()
+  check_data(data, error_call)
+  known <- coded_columns(data)
+  by <- column_names(rlang::enquo(by), data, "by", error_call)
+  text <- one_column(rlang::enquo(text), data, "text", error_call) %||% known$text
+  label <- one_column(rlang::enquo(label), data, "label", error_call) %||% known$label
+  id <- one_column(rlang::enquo(id), data, "id", error_call)
+  confidence <- column_or_values(rlang::enquo(confidence), data, "confidence", error_call)
+  if (identical(prob, "uncertainty")) {
+    confidence <- confidence %||% known$margin %||% known$prob
+  }
+  uses <- c(text, label, id, by, if (is.character(confidence)) confidence)
+  options <- list(
+    by = if (!is.null(by)) as_py_list(by),
+    prob = check_prob(prob, c("simple", "stratified", "uncertainty"), error_call),
+    text = text,
+    label = label,
+    id = id,
+    confidence = if (is.numeric(confidence)) as_py_numbers(confidence) else confidence,
+    floor = check_number(floor),
+    allocation = check_allocation(allocation, error_call),
+    names = as_py_list(check_names_of(names %||% known$names, error_call)),
+    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53))
+  )
+  columns <- py_columns(data, uses)
+  new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))
+}
+
+#' @rdname gold_sample
+#' @export
+write_gold <- function(
+  gold,
+  path,
+  coders = NULL,
+  blind = TRUE,
+  shuffle = TRUE,
+  bom = TRUE
+) {
+  error_call <- rlang::current_env()
+  json <- check_gold(gold, error_call)
+  path <- check_string(path)
+  options <- list(
+    coders = if (!is.null(coders)) as_py_list(check_text(coders)),
+    blind = check_flag(blind),
+    shuffle = check_flag(shuffle),
+    bom = check_flag(bom)
+  )
+  py_call("gold_write", json, expand_path(path), options)
+  invisible(path)
+}
+
+#' @rdname gold_sample
+#' @export
+read_gold <- function(path, gold = NULL) {
+  error_call <- rlang::current_env()
+  json <- if (!is.null(gold)) check_gold(gold, error_call)
+  if (is.data.frame(path)) {
+    return(gold_of_frame(path, json, error_call))
+  }
+  paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
+  new_gold(py_call("gold_read", as_py_list(paths), json))
+}
+
+gold_of_frame <- function(frame, json, error_call) {
+  coders <- setdiff(names(frame), c("id", "text", "label", "prob"))
+  if (!"id" %in% names(frame) || length(coders) == 0) {
+    must <- "the path of a CSV, or a data frame with a column id and one for each coder"
+    abort_argument("path", must, frame, error_call)
+  }
+  if (is.null(json)) {
+    abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
+  }
+  codes <- rlang::set_names(lapply(coders, \(name) as_py_column(frame[[name]])), coders)
+  ids <- as_py_list(as.character(frame$id))
+  new_gold(py_call("gold_codes", json, ids, codes, error_call = error_call))
+}
+
+#' How many texts people have to code
+#'
+#' @description
+#' The size of a simple gold sample for a confidence interval of a wanted width, with people's codes
+#' alone, and with a model's labels that are corrected by them.
+#'
+#' With \eqn{V} the variance that has to be averaged out and \eqn{N} texts in all,
+#' \eqn{n = 1 / (width^2 / (z^2 V) + 1 / N)}. For codes alone \eqn{V = p (1 - p)}, with \eqn{p} the
+#' share; for DSL the variance of code less label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
+#' \eqn{(1 - \kappa^2) p (1 - p)}.
+#'
+#' @param width Half of the interval's width: 0.05 for plus or minus 5 percentage points.
+#' @param share The share that is expected; 0.5 is the worst case. An accuracy is a share, too.
+#' @param level Confidence level.
+#' @param accuracy The share of texts where model and people are expected to agree on whether the
+#'   label applies; or `kappa`, Cohen's kappa of both.
+#' @param kappa See `accuracy`.
+#' @param population How many texts there are; `NULL` for endlessly many.
+#' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi`
+#'   (`NA` if neither `accuracy` nor `kappa` is given) and with `kappa`.
+#' @seealso [gold_sample()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' gold_size(0.05)
+#' gold_size(0.03, share = 0.2, accuracy = 0.9, population = 20000)
+gold_size <- function(
+  width,
+  share = 0.5,
+  level = 0.95,
+  accuracy = NULL,
+  kappa = NULL,
+  population = NULL
+) {
+  options <- list(
+    share = check_number(share),
+    level = check_number(level),
+    accuracy = if (!is.null(accuracy)) check_number(accuracy),
+    kappa = if (!is.null(kappa)) check_number(kappa),
+    population = if (!is.null(population)) check_whole(population, min = 1)
+  )
+  found <- py_call("gold_size", check_number(width), options)
+  structure(
+    list(
+      gold = found[["gold"]],
+      dsl = found[["dsl"]] %||% NA_real_,
+      ppi = found[["ppi"]] %||% NA_real_,
+      kappa = found[["kappa"]] %||% NA_real_,
+      line = found[["line"]]
+    ),
+    class = "llamaherd_gold_size"
+  )
+}
+
+#' @export
+print.llamaherd_gold_size <- function(x, ...) {
+  writeLines(x$line)
+  invisible(x)
+}
+
+new_gold <- function(value) {
+  coders <- as_text(value[["coders"]])
+  codes <- lapply(value[["codes"]], as_text)
+  structure(
+    list(
+      rows = as.integer(unlist(value[["rows"]]) + 1),
+      id = as_text(value[["ids"]]),
+      text = as_text(value[["texts"]]),
+      label = as_text(value[["labels"]]),
+      prob = as.double(unlist(value[["probs"]])),
+      all_probs = as.double(unlist(value[["all_probs"]])),
+      strata = as.integer(unlist(value[["strata"]]) + 1),
+      names = as_text(value[["names"]]),
+      codes = rlang::set_names(codes, coders),
+      gold = as_text(value[["gold"]]),
+      design = value[["design"]]
+    ),
+    json = value[["json"]],
+    class = "llamaherd_gold"
+  )
+}
+
+check_gold <- function(x, error_call, arg = "gold") {
+  if (!inherits(x, "llamaherd_gold") || !is.character(attr(x, "json"))) {
+    must <- "a <llamaherd_gold> made by gold_sample() or read_gold()"
+    abort_argument(arg, must, x, error_call)
+  }
+  attr(x, "json")
+}
+
+check_prob <- function(x, choices, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (is.numeric(x)) {
+    return(as_py_numbers(x))
+  }
+  check_choice(x, choices, "prob", error_call)
+}
+
+check_allocation <- function(x, error_call) {
+  if (is.numeric(x) && !is.null(names(x))) {
+    return(as.list(x))
+  }
+  check_choice(x, c("proportional", "equal"), "allocation", error_call)
+}
+
+check_names_of <- function(x, error_call) {
+  if (is.null(x)) character() else check_text(x, "names", error_call)
+}
+
+#' @export
+as.data.frame.llamaherd_gold <- function(x, ...) {
+  columns <- c(x[c("id", "text", "label", "prob")], x$codes)
+  if (all(is.na(x$text))) {
+    columns$text <- NULL
+  }
+  new_frame(columns, length(x$id))
+}
+
+#' @export
+format.llamaherd_gold <- function(x, ...) {
+  n_coded <- sum(!is.na(x$gold))
+  n_coders <- length(x$codes)
+  range <- format(range(x$prob), digits = 3, trim = TRUE)
+  c(
+    sprintf(
+      "<llamaherd_gold> %d of %d texts, drawn %s",
+      length(x$id),
+      length(x$all_probs),
+      c(
+        simple = "simply",
+        stratified = "in strata",
+        uncertainty = "by uncertainty",
+        given = "by the probabilities given"
+      )[[x$design$kind]]
+    ),
+    sprintf(
+      "inclusion probabilities from %s to %s, seed %.0f",
+      range[[1]],
+      range[[2]],
+      x$design$seed
+    ),
+    sprintf("%d coded, by %d coder%s", n_coded, n_coders, if (n_coders == 1) "" else "s")
+  )
+}
+
+#' @export
+print.llamaherd_gold <- function(x, ..., n = 6L) {
+  writeLines(format(x, ...))
+  frame <- as.data.frame(x)
+  frame$text <- if (!is.null(frame$text)) shorten(frame$text, 50L)
+  print(utils::head(frame, n), row.names = FALSE)
+  if (nrow(frame) > n) {
+    cat(sprintf("... and %d more\n", nrow(frame) - n))
+  }
+  invisible(x)
+}

@@ -1,0 +1,81 @@
+#' The very prompt that a text gets
+#'
+#' Shows what the model reads: the words, the number of tokens, and what is the same for all
+#' texts, which is computed only once.
+#'
+#' @param codebook A codebook made by [codebook()].
+#' @param text A text.
+#' @param model A model or a context whose tokens are counted; NULL: they are not.
+#' @param chat TRUE shows the prompt that the model's chat template makes; needs `model`.
+#' @returns A `llamaherd_preview`, which prints: a list with `prompt`, `shared` (how it begins
+#'   for every text), `n_prompts` (prompts for each text: with several labels one for each, of
+#'   which this is the first), `tokens` and `n_shared` (tokens that all prompts begin with),
+#'   NULL without a model.
+#' @seealso [codebook()], [annotate_texts()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' prompt_preview(codebook("Good or bad?", c("good", "bad")), "It rains.")
+prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
+  error_call <- rlang::current_env()
+  check_codebook(codebook)
+  text <- check_string(text)
+  chat <- check_flag(chat)
+  if (is.null(model)) {
+    if (chat) {
+      abort(
+        "{.code chat = TRUE} needs {.arg model}, whose chat template it is.",
+        "argument",
+        error_call
+      )
+    }
+    object <- NULL
+  } else if (inherits(model, "llamaherd_context")) {
+    object <- check_context(model)
+  } else {
+    object <- check_model(model)
+  }
+  found <- py_call(
+    "codebook_preview",
+    codebook$content,
+    text,
+    object,
+    chat,
+    error_call = error_call
+  )
+  tokens <- found[["tokens"]]
+  structure(
+    list(
+      prompt = found[["prompt"]],
+      shared = found[["shared"]],
+      n_prompts = found[["n_prompts"]],
+      tokens = if (!is.null(tokens)) as.integer(unlist(tokens)),
+      n_shared = found[["n_shared"]]
+    ),
+    class = "llamaherd_preview"
+  )
+}
+
+#' @export
+format.llamaherd_preview <- function(x, ...) {
+  counts <- if (!is.null(x$tokens)) {
+    sprintf(" %d tokens, %d of them shared", length(x$tokens), x$n_shared)
+  }
+  several <- if (x$n_prompts > 1) {
+    sprintf(" one of %d prompts for the text", x$n_prompts)
+  }
+  head <- paste(c(counts, several), collapse = ",")
+  own <- substring(x$prompt, nchar(x$shared) + 1L)
+  c(
+    paste0("<llamaherd_preview>", head),
+    "---- every text",
+    x$shared,
+    "---- this text",
+    own
+  )
+}
+
+#' @export
+print.llamaherd_preview <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

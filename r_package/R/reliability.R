@@ -1,0 +1,190 @@
+#' Labels of several models: tables and reliability
+#'
+#' @description
+#' `compute_confusion_matrices()` counts how often the labels of models, and those of people, came
+#' together. `intercoder_reliability()` tells how far models agree. Both take a data frame with a
+#' row for each text and model. Names, arguments and values are those of the package localLLM.
+#'
+#' @param annotations A data frame, or a list with one as its element `annotations`.
+#' @param gold People's labels: a vector with one for each text, in the order in which texts occur
+#'   first, or named by text; or the name of a column. NULL: the column `truth_col`, if there is
+#'   one.
+#' @param pairwise Whether models are compared with each other.
+#' @param label_levels All labels, in their order; NULL: those that occur, as they come.
+#' @param sample_col,model_col,label_col,truth_col Names of the columns that identify texts and
+#'   models, and of the labels of models and people.
+#' @param method `"cohen"`, `"krippendorff"`, or `"auto"` for both.
+#' @returns `compute_confusion_matrices()`: a list with
+#'
+#'   * `vs_gold`: for each model, by their names, a table with a row for each label that it gave
+#'     and a column for each that people gave. NULL without people's labels.
+#'   * `pairwise`: for each two models, named `"a vs b"`, a table with the first one's labels as
+#'     rows. NULL with one model.
+#'
+#'   `intercoder_reliability()`: a list with
+#'
+#'   * `cohen`: a data frame with a row for each two models: `model_a`, `model_b`, `kappa`,
+#'     `observed` and `expected`; absent with one model. `kappa` is NA where chance agrees always.
+#'   * `krippendorff`: a list with `alpha`, nominal, as `irr::kripp.alpha()` computes it;
+#'     `alpha_exact`, as Krippendorff defines it, which differs from that for three models or more
+#'     without missing labels; `per_item`, the share of pairs of models that agree on each text; and
+#'     `category_proportions`, how frequent labels are.
+#' @seealso [agreement()], which has intervals and more coefficients; [validate()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' annotations <- data.frame(
+#'   sample_id = rep(1:4, 2),
+#'   model_id = rep(c("small", "large"), each = 4),
+#'   label = c("pro", "con", "pro", "pro", "pro", "con", "con", "pro"),
+#'   truth = rep(c("pro", "con", "con", "con"), 2)
+#' )
+#' compute_confusion_matrices(annotations)
+#' intercoder_reliability(annotations)$cohen
+compute_confusion_matrices <- function(
+  annotations,
+  gold = NULL,
+  pairwise = TRUE,
+  label_levels = NULL,
+  sample_col = "sample_id",
+  model_col = "model_id",
+  label_col = "label",
+  truth_col = "truth"
+) {
+  error_call <- rlang::current_env()
+  data <- annotation_frame(annotations, sample_col, model_col, label_col, error_call)
+  columns <- label_columns(data)
+  truth <- gold_column(data, gold, check_string(truth_col), error_call)
+  if (!is.null(truth)) {
+    columns$truth <- as_codes(truth)
+  }
+  options <- list(
+    pairwise = check_flag(pairwise),
+    levels = check_levels(label_levels, list(), error_call, "label_levels")
+  )
+  found <- py_call("confusion_tables", columns, options, error_call = error_call)
+  tables <- function(counts, names) {
+    tables <- lapply(counts, count_table, as_text(found$levels))
+    if (length(tables) > 0) rlang::set_names(tables, as_text(names))
+  }
+  list(
+    vs_gold = tables(found$vs_gold, found$vs_gold_names),
+    pairwise = tables(found$pairwise, found$pairwise_names)
+  )
+}
+
+#' @rdname compute_confusion_matrices
+#' @export
+intercoder_reliability <- function(
+  annotations,
+  method = c("auto", "cohen", "krippendorff"),
+  label_levels = NULL,
+  sample_col = "sample_id",
+  model_col = "model_id",
+  label_col = "label"
+) {
+  error_call <- rlang::current_env()
+  options <- list(
+    method = check_choice(method, c("auto", "cohen", "krippendorff")),
+    levels = check_levels(label_levels, list(), error_call, "label_levels")
+  )
+  data <- annotation_frame(annotations, sample_col, model_col, label_col, error_call)
+  found <- py_call("reliability", label_columns(data), options, error_call = error_call)
+  result <- list()
+  if (length(found$cohen) > 0) {
+    result$cohen <- kappa_frame(found$cohen)
+  }
+  alpha <- found$krippendorff
+  if (!is.null(alpha)) {
+    named <- \(x, names) rlang::set_names(numbers_of(x), as_text(names))
+    result$krippendorff <- list(
+      alpha = numbers_of(alpha$alpha),
+      per_item = named(alpha$per_item, alpha$items),
+      category_proportions = named(alpha$proportions, alpha$categories),
+      alpha_exact = numbers_of(alpha$alpha_exact)
+    )
+  }
+  result
+}
+
+kappa_frame <- function(columns) {
+  data.frame(
+    model_a = as_text(columns$model_a),
+    model_b = as_text(columns$model_b),
+    kappa = numbers_of(columns$kappa),
+    observed = numbers_of(columns$observed),
+    expected = numbers_of(columns$expected)
+  )
+}
+
+# A data frame with the columns sample, model and label, and those of the user.
+annotation_frame <- function(x, sample_col, model_col, label_col, error_call) {
+  if (!is.data.frame(x) && is.list(x)) {
+    x <- x$annotations
+  }
+  if (!is.data.frame(x)) {
+    must <- "a data frame or the result of explore()"
+    abort_argument("annotations", must, x, error_call)
+  }
+  columns <- list(sample_col = sample_col, model_col = model_col, label_col = label_col)
+  columns <- Map(
+    \(name, arg) check_string(name, arg, error_call = error_call),
+    columns,
+    names(columns)
+  )
+  missing <- setdiff(unlist(columns), names(x))
+  if (length(missing) > 0) {
+    abort(
+      c(
+        "{.arg annotations} is missing required column{?s}: {.field {missing}}.",
+        i = "It has {.field {names(x)}}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  list(
+    frame = x,
+    sample = as.character(x[[columns$sample_col]]),
+    model = as.character(x[[columns$model_col]]),
+    label = x[[columns$label_col]]
+  )
+}
+
+label_columns <- function(data) {
+  list(
+    sample = as_codes(data$sample),
+    model = as_codes(data$model),
+    label = as_codes(data$label)
+  )
+}
+
+# People's label for each row; NULL: there are none.
+gold_column <- function(data, gold, truth_col, error_call) {
+  if (is.null(gold)) {
+    return(data$frame[[truth_col]])
+  }
+  ids <- unique(data$sample)
+  if (is.character(gold) && length(gold) == 1 && gold %in% names(data$frame)) {
+    return(data$frame[[gold]])
+  }
+  if (!is.atomic(gold) || length(gold) != length(ids)) {
+    must <- paste(
+      "a vector aligned with unique samples, of which there are",
+      length(ids),
+      "or the name of a column in annotations"
+    )
+    abort_argument("gold", must, gold, error_call)
+  }
+  at <- if (is.null(names(gold))) ids else names(gold)
+  (if (is.factor(gold)) as.character(gold) else unname(gold))[match(data$sample, at)]
+}
+
+count_table <- function(counts, levels) {
+  values <- matrix(
+    as.integer(unlist(counts)),
+    nrow = length(levels),
+    byrow = TRUE,
+    dimnames = list(levels, levels)
+  )
+  as.table(values)
+}

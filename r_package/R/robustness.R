@@ -1,0 +1,248 @@
+#' How far labels depend on words, order, model and chance
+#'
+#' Codes the same texts in several ways and tells how many labels change: under codebooks that
+#' ask the same in other words, with the labels in another order, with other models, and, for
+#' labels that are written with a temperature, with other seeds.
+#'
+#' @inheritParams annotate_texts
+#' @param codebooks A codebook, or a list of several with the same labels; the first is what the
+#'   others are compared with. Names of the list are shown.
+#' @param contexts A context, or a list of several, on other models.
+#' @param orders Orders of the labels to try beside the codebook's own: a number, drawn by
+#'   `seed`, or a list of character vectors. Not for an ordinal scale.
+#' @param seeds Whole numbers to draw with; needs `method = "generate"` and a `temperature`.
+#' @param n_texts Number of texts to draw, by `seed`; NULL: all that are not NA.
+#' @param seed Of orders and texts.
+#' @param crossed TRUE tries all combinations; FALSE each alone, with the others as in the first.
+#' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `calibrate`.
+#' @returns A `llamaherd_robustness`, a list:
+#'
+#'   * `summary`: a data frame with a row for each variant: `variant`, its name; `flips`, the
+#'     share of texts whose label is not that of the first variant; and the share of each label.
+#'   * `labels`: a data frame with a row for each text, `row`, its row in `data`, `unstable`, the
+#'     share of variants that do not give it its most frequent label, and its label in each.
+#'   * `pairwise`: a matrix of the share of texts whose labels differ between two variants.
+#'   * `ranges`: a data frame of the smallest and the largest share of each label.
+#'   * `agreement`: the mean share of equal labels over all pairs, and `alpha`, Krippendorff's,
+#'     with variants as coders.
+#'   * `runs`: how each variant's labels came about, as JSON.
+#' @seealso [annotate_texts()]
+#' @export
+#' @examples
+#' \dontrun{
+#' robustness(tweets, text, list(long = tone, short = tone_in_short), context, orders = 3,
+#'   n_texts = 200
+#' )
+#' }
+robustness <- function(
+  data,
+  text,
+  codebooks,
+  contexts,
+  ...,
+  orders = 0L,
+  seeds = integer(),
+  n_texts = NULL,
+  seed = 1234L,
+  crossed = FALSE,
+  progress = interactive(),
+  verbosity = 0L
+) {
+  error_call <- rlang::current_env()
+  if (!is.data.frame(data)) {
+    abort_argument("data", "a data frame", data, error_call)
+  }
+  settings <- check_dots(
+    list(...),
+    c(
+      "method",
+      "calibrate",
+      "normalize",
+      "chat",
+      "split",
+      "part_tokens",
+      "temperature",
+      "max_tokens"
+    )
+  )
+  texts <- texts_of(data, rlang::enquo(text), error_call)$values
+  books <- listed(codebooks, "llamaherd_codebook", "codebooks", error_call)
+  places <- listed(contexts, "llamaherd_context", "contexts", error_call)
+  objects <- lapply(places, check_context, "contexts", error_call)
+  progress <- check_flag(progress)
+  verbosity <- check_whole(verbosity)
+  is_drawn <- identical(settings$method, "generate") && isTRUE(settings$temperature > 0)
+  plan <- py_call(
+    "robustness_plan",
+    as_py_list(lapply(books, \(book) book$content)),
+    as_py_list(names(books)),
+    as_py_list(names(places)),
+    as_py_list(!vapply(texts, is.null, logical(1))),
+    list(
+      orders = check_orders(orders, error_call),
+      seeds = as_py_list(as.double(seeds)),
+      n_texts = if (!is.null(n_texts)) check_whole(n_texts, min = 1),
+      seed = as.double(check_whole(seed, min = 0)),
+      crossed = check_flag(crossed),
+      is_drawn = is_drawn
+    ),
+    error_call = error_call
+  )
+  rows <- as.integer(unlist(plan[["rows"]])) + 1L
+  runs <- run_variants(
+    plan,
+    objects,
+    texts[rows],
+    settings,
+    progress,
+    verbosity,
+    error_call
+  )
+  new_robustness(plan, runs, rows, error_call)
+}
+
+# A single thing or a list of them as a list with names.
+listed <- function(x, class, arg, error_call) {
+  if (inherits(x, class)) {
+    x <- list(x)
+  }
+  fits <- is.list(x) && length(x) > 0 && all(vapply(x, inherits, logical(1), class))
+  if (!fits) {
+    abort_argument(arg, sprintf("a <%s>, or a list of them", class), x, error_call)
+  }
+  given <- rlang::names2(x)
+  names(x) <- ifelse(nzchar(given), given, as.character(seq_along(x)))
+  if (anyDuplicated(names(x))) {
+    abort_argument(arg, "a list with names of which no two are the same", x, error_call)
+  }
+  x
+}
+
+check_orders <- function(x, error_call) {
+  if (is.list(x)) {
+    return(lapply(unname(x), \(order) {
+      as_py_list(check_text(as_plain(order), "orders", error_call))
+    }))
+  }
+  check_whole(x, "orders", min = 0, error_call = error_call)
+}
+
+# Python's results of each variant. One that Ctrl-C has ended is left out, with all after it.
+run_variants <- function(
+  plan,
+  objects,
+  texts,
+  settings,
+  progress,
+  verbosity,
+  error_call
+) {
+  settings$seed <- NULL
+  settings$max_tokens <- if (!is.null(settings$max_tokens)) {
+    check_whole(settings$max_tokens, "max_tokens", min = 1, error_call = error_call)
+  }
+  settings$part_tokens <- if (!is.null(settings$part_tokens)) {
+    check_whole(settings$part_tokens, "part_tokens", min = 1, error_call = error_call)
+  }
+  names <- as_text(plan[["names"]])
+  books <- as_text(plan[["codebooks"]])
+  at <- as.integer(unlist(plan[["contexts"]])) + 1L
+  runs <- list()
+  for (i in seq_along(names)) {
+    options <- settings
+    if (!is.null(plan[["seeds"]][[i]])) {
+      options$seed <- plan[["seeds"]][[i]]
+    }
+    options$versions <- list(R = as.character(getRversion()))
+    if (verbosity >= 1) {
+      cli::cli_inform("{i}/{length(names)}: {names[[i]]}")
+    }
+    run <- quietly(
+      verbosity < 0,
+      run_coding(
+        objects[[at[[i]]]],
+        texts,
+        list(content = books[[i]]),
+        options,
+        progress,
+        error_call
+      )
+    )
+    if (run$interrupted) {
+      done <- if (length(runs) > 0) new_robustness(plan, runs, NULL, error_call)
+      the$last_results <- done
+      message <- sprintf(
+        "Interrupted: %d of %d variants done.",
+        length(runs),
+        length(names)
+      )
+      interrupt(message, done, verbosity)
+    }
+    runs[[i]] <- run$columns
+  }
+  runs
+}
+
+new_robustness <- function(plan, runs, rows, error_call) {
+  rows <- rows %||% (as.integer(unlist(plan[["rows"]])) + 1L)
+  labels <- lapply(runs, \(run) as_text(run[["labels"]]))
+  some <- seq_along(runs)
+  names <- as_text(plan[["names"]])[some]
+  found <- py_call(
+    "robustness_compare",
+    as_py_list(names),
+    as_py_list(as_text(plan[["codebooks"]])[some]),
+    lapply(labels, text_list),
+    as_py_list(rows),
+    error_call = error_call
+  )
+  kinds <- as_text(found[["names"]])
+  shares <- matrix_of(found[["shares"]], kinds)
+  summary <- data.frame(
+    variant = names,
+    flips = numbers_of(found[["flips"]]),
+    shares,
+    check.names = FALSE
+  )
+  pairwise <- matrix_of(found[["pairwise"]], names)
+  rownames(pairwise) <- names
+  each <- data.frame(row = rows, unstable = numbers_of(found[["unstable"]]))
+  each[names] <- lapply(labels, factor, levels = label_levels(labels, kinds))
+  structure(
+    list(
+      summary = summary,
+      labels = each,
+      pairwise = pairwise,
+      ranges = data.frame(
+        label = kinds,
+        min = unname(apply(shares, 2, min)),
+        max = unname(apply(shares, 2, max))
+      ),
+      agreement = numbers_of(found[["agreement"]]),
+      alpha = found[["alpha"]],
+      runs = vapply(runs, \(run) run[["run"]], character(1))
+    ),
+    class = "llamaherd_robustness"
+  )
+}
+
+# Of several labels a text there are combinations.
+label_levels <- function(labels, names) {
+  found <- unique(unlist(labels))
+  if (all(found %in% c(names, NA))) names else sort(found)
+}
+
+#' @export
+print.llamaherd_robustness <- function(x, ...) {
+  cat(sprintf(
+    "<llamaherd_robustness> %d texts, %d variants\n",
+    nrow(x$labels),
+    nrow(x$summary)
+  ))
+  shown <- x$summary
+  shown[-1] <- lapply(shown[-1], \(share) sprintf("%.1f%%", 100 * share))
+  print(shown, row.names = FALSE)
+  alpha <- if (!is.null(x$alpha)) sprintf(", Krippendorff's alpha %.3f", x$alpha)
+  cat(sprintf("agreement %.1f%%%s\n", 100 * x$agreement, alpha %||% ""))
+  invisible(x)
+}

@@ -1,0 +1,122 @@
+# The "C" data of Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011, which is also
+# `nmm` in the documentation of package irr: 4 coders, 12 units.
+nmm <- data.frame(
+  a = c(1, 2, 3, 3, 2, 1, 4, 1, 2, NA, NA, NA),
+  b = c(1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NA, 3),
+  c = c(NA, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NA),
+  d = c(1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NA)
+)
+# irr's `anxiety`: three raters, 20 subjects.
+anxiety <- data.frame(
+  rater1 = c(3, 3, 3, 4, 5, 5, 2, 3, 5, 2, 2, 6, 1, 5, 2, 2, 1, 2, 4, 3),
+  rater2 = c(3, 6, 4, 6, 2, 4, 2, 4, 3, 3, 2, 3, 3, 3, 2, 2, 1, 3, 3, 4),
+  rater3 = c(2, 1, 4, 4, 3, 2, 1, 6, 1, 1, 1, 2, 3, 3, 1, 1, 3, 3, 2, 2)
+)
+
+value_of <- function(x, coefficient) x$value[x$coefficient == coefficient]
+
+test_that("alpha is that of irr's documentation", {
+  skip_if_no_llamaherd()
+  for (scale in c("nominal", "ordinal", "interval", "ratio")) {
+    found <- agreement(nmm, scale = scale)
+    expected <- c(nominal = 0.743, ordinal = 0.815, interval = 0.849, ratio = 0.797)
+    expect_equal(round(value_of(found, "alpha"), 3), expected[[scale]])
+  }
+  expect_equal(value_of(agreement(nmm), "alpha"), 1 - 39 * 8 / (40^2 - 384))
+  expect_identical(agreement(as.matrix(nmm)), agreement(nmm))
+  expect_identical(agreement(nmm$a, nmm$b, nmm$c, nmm$d), agreement(nmm))
+})
+
+test_that("kappa is that of irr's documentation", {
+  skip_if_no_llamaherd()
+  of <- function(x, ...) agreement(x, n_bootstrap = 0, ...)
+  two <- of(anxiety[2:3])
+  expect_equal(value_of(two, "kappa"), -0.006289308, tolerance = 1e-7)
+  ordinal <- of(anxiety[2:3], scale = "ordinal")
+  expect_equal(value_of(ordinal, "linear kappa"), 0.1459075, tolerance = 1e-6)
+  expect_equal(value_of(ordinal, "quadratic kappa"), 0.2520325, tolerance = 1e-6)
+  squared <- of(anxiety[1:2], scale = "ordinal")
+  expect_equal(round(value_of(squared, "quadratic kappa"), 3), 0.297)
+  expect_false("kappa" %in% of(anxiety)$coefficient)
+})
+
+test_that("it is a data frame with intervals", {
+  skip_if_no_llamaherd()
+  found <- agreement(nmm)
+  expect_s3_class(found, c("llamaherd_agreement", "data.frame"), exact = TRUE)
+  expect_named(
+    found,
+    c(
+      "coefficient",
+      "value",
+      "low",
+      "high",
+      "se",
+      "observed",
+      "expected",
+      "n_units",
+      "n_coders"
+    )
+  )
+  expect_true(all(found$low < found$value & found$value < found$high))
+  expect_identical(is.na(found$se), c(TRUE, TRUE, FALSE))
+  expect_identical(unique(found$n_units), 11L)
+  expect_s3_class(found[found$value > 0.75, ], "data.frame", exact = TRUE)
+  expect_s3_class(as.data.frame(found), "data.frame", exact = TRUE)
+  expect_identical(agreement(nmm, seed = 1L)$value, found$value)
+  expect_false(identical(agreement(nmm, seed = 1L)$low, found$low))
+  expect_snapshot({
+    agreement(nmm, n_bootstrap = 0)
+    agreement(c("a", "a"), c("a", "a"))
+  })
+})
+
+test_that("factors, text and numbers are codes", {
+  skip_if_no_llamaherd()
+  text <- list(c("lo", "mid", "hi", "mid"), c("lo", "hi", "hi", "lo"))
+  levels <- c("lo", "mid", "hi")
+  factors <- lapply(text, factor, levels = levels)
+  ordered <- lapply(text, ordered, levels = levels)
+  numbers <- lapply(text, match, levels)
+  of <- function(codes, ...) do.call(agreement, c(codes, list(...)))$value
+  expect_identical(of(text), of(factors))
+  expect_equal(of(factors), of(numbers))
+  expect_identical(attr(do.call(agreement, ordered), "scale"), "ordinal")
+  expect_equal(of(ordered), of(numbers, scale = "ordinal"))
+  expect_equal(of(text, scale = "ordinal", levels = levels), of(ordered))
+  expect_identical(of(list(c(TRUE, FALSE, NA), c(TRUE, TRUE, NA)))[[1]], 0.5)
+  # A level that nobody used is a place between others, and a label that there is.
+  apart <- lapply(
+    ordered,
+    factor,
+    levels = c("lo", "x", "y", "mid", "hi"),
+    ordered = TRUE
+  )
+  expect_false(of(apart)[[4]] == of(ordered)[[4]])
+})
+
+test_that("weights and what is missing", {
+  skip_if_no_llamaherd()
+  a <- c("x", "y", "x", NA)
+  b <- c("x", "x", "x", "x")
+  found <- agreement(a, b, weights = c(1, 2, 3, 4))
+  expect_equal(found$value[[1]], 4 / 6)
+  none <- agreement(c(NA, "a"), c("a", NA))
+  expect_true(all(is.na(none$value)))
+  expect_identical(unique(none$n_units), 0L)
+})
+
+test_that("what does not fit is refused", {
+  skip_if_no_llamaherd()
+  expect_snapshot(error = TRUE, {
+    agreement(c("a", "b"))
+    agreement(c("a", "b"), "a")
+    agreement(list(1), list(2))
+    agreement(1:2, 1:2, scale = "metric")
+    agreement(c("a", "b"), c("a", "a"), scale = "ordinal")
+    agreement(1:2, 1:2, levels = c(1, 1))
+    agreement(1:2, 1:2, levels = 1)
+    agreement(1:2, 1:2, weights = "a")
+    agreement(1:2, 1:2, level = 95)
+  })
+})

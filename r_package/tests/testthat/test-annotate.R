@@ -1,0 +1,214 @@
+book_of <- function(...) codebook("Which?", c(yes = "", n = ""), ...)
+texts <- c("x", NA, "fail {it} did", "y")
+data_of <- function(make = data.frame) make(id = c(3, 1, 2, 9), text = texts)
+
+test_that("columns are added, and all else stays", {
+  context <- local_context()
+  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  expect_s3_class(coded, c("llamaherd_coded", "data.frame"), exact = TRUE)
+  new <- c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_n", "error")
+  expect_named(coded, c("id", "text", new))
+  expect_identical(coded$id, c(3, 1, 2, 9))
+  expect_identical(coded$label, factor(c("yes", NA, NA, "yes"), levels = c("yes", "n")))
+  expect_identical(coded$prob, c(0.5, NA, NA, 0.5))
+  expect_identical(coded$error, c(NA, NA, "{it} did", NA))
+  coding <- attr(coded, "llamaherd")
+  expect_identical(coding$label, "label")
+  expect_identical(coding$text, "text")
+  expect_identical(coding$names, c("yes", "n"))
+  expect_identical(coding$probs, c(yes = "p_yes", n = "p_n"))
+  expect_identical(coding$run$model$sha256, "abc")
+  expect_identical(jsonlite::parse_json(coding$run_json), coding$run)
+  expect_s3_class(coding$codebook, "llamaherd_codebook")
+  expect_s3_class(coding$stats, "llamaherd_stats")
+})
+
+test_that("texts may be an expression, a name, or a factor", {
+  context <- local_context()
+  arrives <- function(text, data = data.frame(a = c("x", NA), b = c("y", "z"))) {
+    annotate_texts(data, {{ text }}, book_of(), context, verbosity = -1)
+    the$module$seen("annotate_start")
+  }
+  expect_match(arrives(a), "['x', None]", fixed = TRUE)
+  expect_match(arrives("b"), "['y', 'z']", fixed = TRUE)
+  expect_match(arrives(paste(b, "!")), "['y !', 'z !']", fixed = TRUE)
+  expect_match(arrives(.data$b), "['y', 'z']", fixed = TRUE)
+  expect_match(arrives(a, data.frame(a = factor("q"))), "['q']", fixed = TRUE)
+  expect_match(arrives(a, data.frame(a = NA)), "[None]", fixed = TRUE)
+})
+
+test_that("settings arrive", {
+  context <- local_context()
+  annotate_texts(
+    data.frame(t = "x"),
+    t,
+    book_of(),
+    context,
+    calibrate = "batch",
+    split = "mean",
+    part_tokens = 9,
+    journal = TRUE,
+    seed = 4e9,
+    chat = TRUE
+  )
+  seen <- the$module$seen("annotate_start")
+  for (text in c(
+    "'calibrate': 'batch'",
+    "'split': 'mean', 'part_tokens': 9, 'journal': True",
+    "'seed': 4000000000.0",
+    "'chat': True",
+    "'versions': {'R': '"
+  )) {
+    expect_match(seen, text, fixed = TRUE)
+  }
+})
+
+test_that("columns have the names that are wanted", {
+  context <- local_context()
+  named <- function(columns, ...) {
+    data <- data.frame(text = "x")
+    names(annotate_texts(data, text, book_of(), context, columns = columns, ...))[-1]
+  }
+  expect_identical(named("my_", method = "generate"), c("my_label", "my_error"))
+  expect_identical(
+    named(c(label = "tone", p_ = "q_", p_n = "no", margin = NA, error = "why")),
+    c("tone", "prob", "entropy", "coverage", "q_yes", "no", "why")
+  )
+  expect_identical(
+    named(c(label = NA, p_ = NA), method = "classify"),
+    c("prob", "margin", "entropy", "coverage", "error")
+  )
+})
+
+test_that("no rows, and all kinds of labels", {
+  context <- local_context()
+  none <- annotate_texts(data_of()[0, ], text, book_of(), context)
+  some <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  expect_identical(lapply(none, class), lapply(some, class))
+  expect_identical(nrow(none), 0L)
+  scale <- codebook("How?", c("lo", "hi"), type = "ordinal")
+  expect_true(is.ordered(annotate_texts(data.frame(t = "x"), t, scale, context)$label))
+  several <- codebook("Which?", c("a", "b"), type = "multiple")
+  made <- annotate_texts(data.frame(t = "x"), t, several, context)
+  expect_identical(made$label, "a")
+  expect_named(made, c("t", "label", "coverage", "p_a", "p_b", "error"))
+  fields <- codebook("What?", schema = type_object(a = type_integer()))
+  made <- annotate_texts(data.frame(t = c("x", NA)), t, fields, context)
+  expect_named(made, c("t", "a", "error"))
+  expect_identical(made$a, c(1L, NA))
+})
+
+test_that("tibbles and groups stay, and verbs keep or drop what was coded", {
+  skip_if_not_installed("dplyr")
+  skip_if_not_installed("tibble")
+  context <- local_context()
+  data <- dplyr::group_by(data_of(tibble::tibble), id)
+  coded <- annotate_texts(data, text, book_of(), context, verbosity = -1)
+  expect_s3_class(
+    coded,
+    c("llamaherd_coded", "grouped_df", "tbl_df", "tbl", "data.frame"),
+    exact = TRUE
+  )
+  expect_identical(dplyr::group_vars(coded), "id")
+  coded <- dplyr::ungroup(coded)
+  is_coded <- function(x) inherits(x, "llamaherd_coded")
+  expect_true(is_coded(coded))
+  expect_true(is_coded(dplyr::filter(coded, id > 2)))
+  expect_true(is_coded(dplyr::mutate(coded, z = 1)))
+  expect_true(is_coded(dplyr::arrange(coded, id)))
+  expect_true(is_coded(dplyr::group_by(coded, id)))
+  expect_true(is_coded(coded[1:2, ]))
+  few <- dplyr::select(coded, text, label, p_n)
+  expect_identical(attr(few, "llamaherd")$probs, c(n = "p_n"))
+  gone <- list(
+    dplyr::select(coded, text),
+    dplyr::count(coded, label),
+    dplyr::summarise(coded, n = dplyr::n()),
+    coded["id"],
+    tibble::as_tibble(coded),
+    as.data.frame(coded)
+  )
+  for (each in gone) {
+    expect_false(is_coded(each))
+    expect_null(attr(each, "llamaherd"))
+  }
+  expect_type(coded[["label"]], "integer")
+  expect_identical(nrow(rbind(coded, coded)), 8L)
+  again <- annotate_texts(coded, text, book_of(), context, columns = "b_", verbosity = -1)
+  expect_identical(attr(again, "llamaherd")$label, "b_label")
+})
+
+test_that("coded data print", {
+  context <- local_context()
+  coded <- annotate_texts(
+    data_of()[c(1, 4), ],
+    text,
+    book_of(),
+    context,
+    columns = c(p_ = NA)
+  )
+  expect_snapshot(print(coded[c("text", "label", "prob")]))
+})
+
+test_that("failures are one warning, or an error with what was coded", {
+  context <- local_context()
+  expect_snapshot(invisible(annotate_texts(data_of(), text, book_of(), context)))
+  condition <- rlang::catch_cnd(
+    annotate_texts(data_of(), text, book_of(), context, on_error = "stop")
+  )
+  expect_s3_class(condition, "llamaherd_error_generation")
+  expect_s3_class(condition$results, "llamaherd_coded")
+  expect_match(conditionMessage(condition), "Row 3 failed: {it} did", fixed = TRUE)
+})
+
+test_that("wrong arguments of annotate_texts() are named", {
+  context <- local_context()
+  book <- book_of()
+  data <- data.frame(t = "x", prob = 1)
+  expect_snapshot(error = TRUE, {
+    annotate_texts("x", t, book, context)
+    annotate_texts(data, , book, context)
+    annotate_texts(data, nope, book, context)
+    annotate_texts(data, prob, book, context)
+    annotate_texts(data, "word", book, context)
+    annotate_texts(data, t, "book", context)
+    annotate_texts(data, t, book, "context")
+    annotate_texts(data, t, book, context)
+    annotate_texts(data, t, book, context, columns = c(x = "y"))
+    annotate_texts(data, t, book, context, columns = c(prob = "label"))
+    annotate_texts(data, t, book, context, columns = 1)
+    annotate_texts(data, t, book, context, method = "ask")
+    annotate_texts(data, t, book, context, split = "second")
+    annotate_texts(data, t, book, context, calibrate = TRUE)
+    annotate_texts(data, t, book, context, seed = -1)
+    annotate_texts(data, t, book, context, top_k = 3)
+  })
+})
+
+test_that("variants are compared", {
+  context <- local_context()
+  short <- codebook("Short?", c("n", "yes"))
+  found <- robustness(
+    data_of()[-3, ],
+    text,
+    list(long = book_of(), short),
+    context,
+    orders = list(c("n", "yes"))
+  )
+  expect_snapshot(found)
+  expect_identical(found$summary$variant, c("codebook long", "codebook 2"))
+  expect_identical(found$labels$row, c(1L, 3L))
+  expect_identical(dim(found$pairwise), c(2L, 2L))
+  expect_match(
+    the$module$seen("robustness_plan"),
+    "[True, False, True], {'orders': [['n', 'yes']], 'seeds': [], 'n_texts': None",
+    fixed = TRUE
+  )
+  expect_snapshot(error = TRUE, {
+    robustness(data_of(), text, book_of(), context)
+    robustness(data_of(), text, "book", context)
+    robustness(data_of(), text, book_of(), list(context, 1))
+    robustness(data_of(), text, book_of(), context, columns = "x")
+    robustness(data_of(), text, book_of(), context, orders = -1)
+  })
+})

@@ -1,0 +1,91 @@
+test_that("codebooks arrive as JSON", {
+  local_fake()
+  arrives <- function(..., json) {
+    codebook("Q?", ...)
+    expect_identical(
+      jsonlite::parse_json(codebook("Q?", ...)$content),
+      jsonlite::parse_json(json)
+    )
+  }
+  arrives(
+    c(a = "x", "b"),
+    json = '{"question": "Q?", "labels": {"a": "x", "b": ""}, "type": "label"}'
+  )
+  arrives(
+    factor(c("lo", "hi"), levels = c("lo", "hi"), ordered = TRUE),
+    json = '{"question": "Q?", "labels": {"lo": "", "hi": ""}, "type": "ordinal"}'
+  )
+  arrives(
+    c("a", "b"),
+    examples = data.frame(
+      text = c("x", "y"),
+      label = factor(c("b", "a")),
+      reason = c(NA, "r")
+    ),
+    text_role = "Tweet",
+    words = c(told = ""),
+    json = '{"question": "Q?", "labels": {"a": "", "b": ""}, "type": "label", "examples":
+      [{"text": "x", "label": "b"}, {"text": "y", "label": "a", "reason": "r"}],
+      "text_role": "Tweet", "words": {"told": ""}}'
+  )
+  several <- data.frame(text = c("x", "y"))
+  several$label <- list("a", character())
+  arrives(
+    c("a", "b"),
+    type = "multiple",
+    examples = several,
+    json = '{"question": "Q?", "labels": {"a": "", "b": ""}, "type": "multiple", "examples":
+      [{"text": "x", "label": ["a"]}, {"text": "y", "label": []}]}'
+  )
+  fields <- data.frame(text = "x")
+  fields$label <- list(list(n = 1L, ok = TRUE))
+  arrives(
+    schema = type_object(n = type_integer()),
+    examples = fields,
+    json = '{"question": "Q?", "type": "fields", "schema": {"type": "object", "properties":
+      {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false},
+      "examples": [{"text": "x", "label": {"n": 1, "ok": true}}]}'
+  )
+})
+
+test_that("codebooks print, and come back from files", {
+  local_fake()
+  book <- codebook("Q?", c(a = "x", b = "y"))
+  expect_snapshot(book)
+  expect_identical(book$labels, c(a = "x", b = "y"))
+  path <- withr::local_tempfile(fileext = ".yaml")
+  expect_identical(expect_invisible(write_codebook(book, path)), book)
+  expect_identical(read_codebook(path), book)
+})
+
+test_that("prompts are shown", {
+  context <- local_context()
+  book <- codebook("Q?", c("a", "b"))
+  expect_snapshot({
+    prompt_preview(book, "It rains.")
+    prompt_preview(book, "It rains.", context)
+  })
+  expect_identical(prompt_preview(book, "x", context, chat = TRUE)$shared, "<Q?\n")
+  expect_identical(prompt_preview(book, "x", context)$tokens, 1:3)
+})
+
+test_that("wrong arguments of codebook() are named", {
+  local_fake()
+  expect_snapshot(error = TRUE, {
+    codebook()
+    codebook(1)
+    codebook("refused", c("a", "b"))
+    codebook("Q", c("a", "a"))
+    codebook("Q", 1:2)
+    codebook("Q", c("a", "b"), type = "many")
+    codebook("Q", c("a", "b"), examples = list("x"))
+    codebook("Q", c("a", "b"), examples = data.frame(text = "x", label = "a", why = ""))
+    codebook("Q", c("a", "b"), examples = data.frame(text = NA, label = "a"))
+    codebook("Q", c("a", "b"), words = "x")
+    codebook("Q", c("a", "b"), language = 1)
+    read_codebook("there/is/none.yaml")
+    write_codebook("Q", "x.yaml")
+    prompt_preview("Q", "x")
+    prompt_preview(codebook("Q", c("a", "b")), "x", chat = TRUE)
+  })
+})

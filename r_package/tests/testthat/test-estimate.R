@@ -1,0 +1,116 @@
+data <- data.frame(
+  text = letters[1:6],
+  label = c("yes", "no", "yes", "no", NA, "no"),
+  party = factor(c("A", "A", "B", "B", "A", "B"), levels = c("C", "A", "B")),
+  age = c(1, 2, NA, 4, 5, 6)
+)
+
+local_gold <- function() {
+  gold <- gold_sample(data, 4, text = text, label = label)
+  read_gold(data.frame(id = 1:4, code = c("yes", "yes", "no", NA)), gold)
+}
+
+estimated <- \(...) suppressWarnings(estimate(data, local_gold(), ...))
+
+test_that("estimates are a list with a row for each number and method", {
+  local_fake()
+  expect_warning(
+    fit <- estimate(data, local_gold(), by = party, outcome = "no"),
+    "few {codes}",
+    fixed = TRUE
+  )
+  expect_s3_class(fit, "llamaherd_estimates")
+  frame <- as.data.frame(fit)
+  expect_identical(dim(frame), c(8L, 9L))
+  expect_identical(unique(frame$method), c("dsl", "ppi", "gold", "naive"))
+  expect_identical(frame$lam, rep(NA_real_, 8))
+  expect_identical(fit$notes, "few {codes}")
+  expect_output(print(fit), "shares:\n  a line")
+  seen <- the$module$seen("estimate_means")
+  expect_match(seen, "'outcome': ['no']", fixed = TRUE)
+})
+
+test_that("coefficients, covariances and intervals are those of one method", {
+  local_fake()
+  fit <- estimated(by = party)
+  expect_identical(coef(fit), c("share A" = 0.5, "share B" = 1.5))
+  expect_identical(coef(fit, method = "ppi"), c("share A" = 2.5, "share B" = 3.5))
+  expect_identical(colnames(confint(fit)), c("2.5 %", "97.5 %"))
+  expect_equal(unname(confint(fit)), cbind(c(0.3, 1.3), c(0.7, 1.7)))
+  reach <- stats::qnorm(0.95) * 0.1
+  expect_equal(unname(confint(fit, 2, level = 0.9)), cbind(1.5 - reach, 1.5 + reach))
+  names <- list(c("share A", "share B"), c("share A", "share B"))
+  expect_equal(vcov(fit), matrix(c(0.01, 0, 0, 0.01), 2, dimnames = names))
+  expect_identical(nobs(fit), 6L)
+  fit <- estimated(methods = "gold")
+  expect_error(coef(fit, method = "dsl"), "`method` must be \"gold\"")
+  expect_error(vcov(fit, outcome = "sad"), "`outcome` must be \"yes\"")
+})
+
+test_that("a formula is evaluated with labels and with codes", {
+  local_fake()
+  fit <- estimated(label == "yes" ~ party + age)
+  expect_identical(fit$model, "ols")
+  expect_named(coef(fit), c("(Intercept)", "partyB", "age"))
+  seen <- the$module$seen("estimate_regression")
+  # Rows 3 and 5 miss a value, row 4 has no code, and no row is of party C.
+  expect_match(seen, "'kept': [0.0, 1.0, 3.0, 5.0]", fixed = TRUE)
+  expect_match(seen, "'y_hat': [1.0, 0.0, 0.0, 0.0]", fixed = TRUE)
+  expect_match(seen, "'y': [1.0, 1.0]", fixed = TRUE)
+  expect_match(seen, "'x_hat': [[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]", fixed = TRUE)
+  expect_match(seen, "'x': [[1.0, 1.0], [0.0, 0.0], [1.0, 2.0]]", fixed = TRUE)
+  expect_match(seen, "'has_label_right': False", fixed = TRUE)
+})
+
+test_that("labels on the right have the codes' values", {
+  local_fake()
+  fit <- estimated(age ~ label, model = "ols")
+  expect_named(coef(fit), c("(Intercept)", "labelyes"))
+  seen <- the$module$seen("estimate_regression")
+  expect_match(
+    seen,
+    "'x_hat': [[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]]",
+    fixed = TRUE
+  )
+  expect_match(seen, "'x': [[1.0, 1.0], [1.0, 1.0]]", fixed = TRUE)
+  expect_match(seen, "'has_label_right': True", fixed = TRUE)
+  # What scale() subtracts is that of all rows.
+  estimated(I(label == "yes") ~ scale(age, scale = FALSE), cluster = party)
+  seen <- the$module$seen("estimate_regression")
+  expect_match(seen, "'x': [[1.0, 1.0], [-2.6, -1.6]]", fixed = TRUE)
+  expect_match(seen, "'clusters': [0.0, 0.0, 1.0, 1.0]", fixed = TRUE)
+})
+
+test_that("codes without a design need their probabilities", {
+  local_fake()
+  codes <- c("yes", "no", NA, NA, NA, "no")
+  expect_error(estimate(data, codes), "no inclusion", class = "llamaherd_error_argument")
+  suppressWarnings(estimate(cbind(data, hand = codes), "hand", prob = "simple"))
+  seen <- the$module$seen("estimate_means")
+  expect_match(seen, "['yes', 'no', None, None, None, 'no']", fixed = TRUE)
+  expect_match(seen, "'prob': 'simple'", fixed = TRUE)
+  suppressWarnings(estimate(data, codes, prob = rep(0.5, 6)))
+  expect_match(the$module$seen("estimate_means"), "'prob': [0.5, 0.5", fixed = TRUE)
+  suppressWarnings(estimate(data, codes, label == "yes" ~ age, prob = "simple"))
+  expect_match(
+    the$module$seen("estimate_regression"),
+    "'y': [1.0, 0.0, 0.0]",
+    fixed = TRUE
+  )
+})
+
+test_that("arguments that are none are named", {
+  local_fake()
+  expect_snapshot(error = TRUE, {
+    estimate(1:3, local_gold())
+    estimate(data, local_gold(), ~party)
+    estimate(data, local_gold(), label ~ party)
+    estimate(data, local_gold(), label == "yes" ~ colour)
+    estimate(data, local_gold(), label == "yes" ~ party, by = party)
+    estimate(data, local_gold(), label == "yes" ~ party, model = "mean")
+    estimate(data, local_gold(), methods = "magic")
+    estimate(data, local_gold(), outcome = 3)
+    estimate(data, list(1))
+    estimate(data[c("text", "party")], local_gold())
+  })
+})

@@ -1,0 +1,130 @@
+texts <- function() {
+  data.frame(
+    text = c("a", NA, "größer", "d", "e", "f"),
+    label = factor(c("yes", "no", "yes", "no", NA, "no")),
+    party = c("A", "A", "B", "B", "A", "B"),
+    sure = c(0.1, 0.2, NA, 0.4, 0.5, 0.6)
+  )
+}
+
+test_that("a sample is a list with what was drawn", {
+  local_fake()
+  gold <- gold_sample(texts(), 4, text = text, label = "label", seed = 3)
+  expect_s3_class(gold, "llamaherd_gold")
+  expect_identical(gold$rows, 1:4)
+  expect_identical(gold$id, c("1", "2", "3", "4"))
+  expect_identical(gold$text, c("a", NA, "größer", "d"))
+  expect_identical(gold$label, c("yes", "no", "yes", "no"))
+  expect_equal(gold$prob, rep(4 / 6, 4))
+  expect_equal(gold$all_probs, rep(4 / 6, 6))
+  expect_identical(gold$gold, rep(NA_character_, 4))
+  expect_identical(gold$codes, rlang::set_names(list(), character()))
+  frame <- as.data.frame(gold)
+  expect_named(frame, c("id", "text", "label", "prob"))
+  expect_output(print(gold), "4 of 6 texts, drawn simply")
+  expect_output(print(gold, n = 2L), "and 2 more")
+  seen <- the$module$seen("gold_draw")
+  expect_match(seen, "'text': ['a', None, 'größer', 'd', 'e', 'f']", fixed = TRUE)
+  expect_match(seen, "'label': ['yes', 'no', 'yes', 'no', None, 'no']", fixed = TRUE)
+  expect_match(seen, "'seed': 3.0", fixed = TRUE)
+})
+
+test_that("columns are named with quotes or without", {
+  local_fake()
+  data <- texts()
+  drawn <- \(...) {
+    gold_sample(data, 2, ...)
+    the$module$seen("gold_draw")
+  }
+  expect_match(drawn(by = party), "'by': ['party']", fixed = TRUE)
+  expect_match(drawn(by = c(party, label)), "'by': ['party', 'label']", fixed = TRUE)
+  names <- c("label", "party")
+  expect_match(drawn(by = names), "'by': ['label', 'party']", fixed = TRUE)
+  seen <- drawn(label = label, prob = "uncertainty", confidence = sure)
+  expect_match(seen, "'confidence': 'sure'", fixed = TRUE)
+  expect_match(seen, "'sure': [0.1, 0.2, None, 0.4, 0.5, 0.6]", fixed = TRUE)
+  seen <- drawn(label = label, prob = "uncertainty", confidence = 1:6 / 10)
+  expect_match(seen, "'confidence': [0.1, 0.2, 0.3", fixed = TRUE)
+  seen <- drawn(by = party, allocation = c(A = 1, B = 1))
+  expect_match(seen, "'allocation': {'A': 1.0, 'B': 1.0}", fixed = TRUE)
+  expect_match(drawn(text = text, prob = rep(1 / 3, 6)), "'prob': [0.33", fixed = TRUE)
+})
+
+test_that("what annotate_texts() returned knows its columns", {
+  local_fake()
+  known <- list(label = "label", text = "text", names = c("yes", "no"), margin = "sure")
+  data <- structure(
+    texts(),
+    llamaherd = known,
+    class = c("llamaherd_coded", "data.frame")
+  )
+  gold <- gold_sample(data, 3, prob = "uncertainty")
+  expect_identical(gold$text, c("a", NA, "größer"))
+  seen <- the$module$seen("gold_draw")
+  expect_match(seen, "'confidence': 'sure'", fixed = TRUE)
+  expect_match(seen, "'names': ['yes', 'no']", fixed = TRUE)
+})
+
+test_that("a sample is written, coded and read", {
+  local_fake()
+  folder <- withr::local_tempdir()
+  path <- file.path(folder, "gold.csv")
+  gold <- gold_sample(texts(), 4, text = text, label = label)
+  expect_identical(write_gold(gold, path, coders = "ann"), path)
+  expect_match(the$module$seen("gold_write"), "'coders': ['ann']", fixed = TRUE)
+  for (found in list(read_gold(path), read_gold(path, gold))) {
+    expect_identical(found$codes, list(code = rep("yes", 4)))
+    expect_identical(found$gold, rep("yes", 4))
+  }
+  expect_named(as.data.frame(found), c("id", "text", "label", "prob", "code"))
+  expect_output(print(found), "4 coded, by 1 coder\n")
+})
+
+test_that("codes may come in a data frame", {
+  local_fake()
+  gold <- gold_sample(texts(), 3, text = text)
+  codes <- data.frame(id = c(3, 1), ann = factor(c("no", "yes")), ben = c(NA, "no"))
+  found <- read_gold(codes, gold)
+  expect_identical(found$codes, list(ann = c("yes", NA, "no"), ben = c("no", NA, NA)))
+  again <- unserialize(serialize(found, NULL))
+  expect_identical(
+    read_gold(data.frame(id = 2, eve = "no"), again)$codes$eve,
+    c(NA, "no", NA)
+  )
+  expect_error(read_gold(codes), "need `gold`", class = "llamaherd_error_argument")
+  bad <- data.frame(id = 9, ann = "no")
+  expect_error(
+    read_gold(bad, gold),
+    "none of the sample's",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(read_gold(data.frame(ann = "no"), gold), "a column id")
+})
+
+test_that("arguments that are none are named", {
+  local_fake()
+  expect_snapshot(error = TRUE, {
+    gold_sample(1:3, 2)
+    gold_sample(texts(), 2, by = colour)
+    gold_sample(texts(), 2, by = "colour")
+    gold_sample(texts(), 2, text = c(text, party))
+    gold_sample(texts(), 2, text = text, prob = "convenient")
+    gold_sample(texts(), 9, text = text)
+    gold_sample(texts(), 2, text = text, allocation = 3)
+    write_gold("gold", "gold.csv")
+  })
+})
+
+test_that("the size of a sample is a list that prints", {
+  local_fake()
+  size <- gold_size(0.05)
+  expect_s3_class(size, "llamaherd_gold_size")
+  expect_identical(
+    unclass(size)[c("gold", "dsl", "ppi")],
+    list(gold = 385, dsl = NA_real_, ppi = NA_real_)
+  )
+  expect_output(print(size), "385 texts")
+  expect_identical(gold_size(0.05, accuracy = 0.9)$dsl, 154)
+  expect_error(gold_size(0.05, accuracy = 0.9, kappa = 0.8), "not both")
+  expect_error(gold_size("a"), "`width` must be a number")
+})

@@ -1,0 +1,184 @@
+truth <- rep(c("pro", "con", "none"), c(40, 40, 20))
+model <- c(rep("pro", 45), rep("con", 40), rep("none", 15))
+prob <- seq(0.99, 0.5, length.out = 100)
+
+value_of <- function(x, part, measure, label = "") {
+  x$table$value[
+    x$table$part == part & x$table$measure == measure & x$table$label == label
+  ]
+}
+
+test_that("a model is measured by people's codes", {
+  skip_if_no_llamaherd()
+  found <- validate(model, truth, prob = prob)
+  expect_s3_class(found, "llamaherd_validation")
+  expect_equal(value_of(found, "accuracy", "accuracy"), mean(model == truth))
+  recall <- diag(table(truth, model)) / table(truth)
+  expect_equal(value_of(found, "accuracy", "balanced_accuracy"), mean(recall))
+  expect_equal(value_of(found, "baseline", "majority", "con"), 0.4)
+  expect_identical(found$labels$label, c("con", "none", "pro"))
+  expect_equal(found$labels$recall, as.vector(recall))
+  expect_identical(found$labels$n_gold, c(40L, 20L, 40L))
+  expect_identical(found$labels$n_model, c(40L, 15L, 45L))
+  expect_equal(
+    unclass(found$confusion$vs_gold$model),
+    unclass(table(model, truth)),
+    ignore_attr = TRUE
+  )
+  kappa <- agreement(model, truth)
+  kappa <- kappa$value[kappa$coefficient == "kappa"]
+  expect_equal(found$reliability$cohen$kappa, kappa)
+  expect_null(found$coder_agreement)
+  expect_identical(found$wrong$row, which(model != truth))
+  expect_identical(found$wrong$truth, truth[model != truth])
+  expect_identical(as.data.frame(found), found$table)
+  expect_identical(found$prob, prob)
+  expect_snapshot(found)
+})
+
+test_that("labels are columns, factors and text", {
+  skip_if_no_llamaherd()
+  expected <- validate(model, truth, label_levels = c("pro", "con", "none"), prob = prob)
+  levels <- c("pro", "con", "none")
+  data <- data.frame(mine = model, hers = truth, p = prob)
+  for (found in list(
+    validate(factor(model, levels), factor(truth, levels), prob = prob),
+    validate(factor(model, levels), truth, prob = prob),
+    validate(data, "hers", levels, label_levels = levels, label_col = "mine", prob = "p"),
+    validate(
+      data,
+      label_levels = levels,
+      label_col = "mine",
+      truth_col = "hers",
+      prob = "p"
+    )
+  )) {
+    expect_identical(found$table, expected$table)
+  }
+  names(data)[1] <- "label"
+  expect_identical(
+    validate(data, data$hers, prob = "p", label_levels = levels)$table,
+    validate(data, "hers", prob = "p", label_levels = levels)$table
+  )
+})
+
+test_that("several people may code", {
+  skip_if_no_llamaherd()
+  other <- replace(truth, c(1:5, 81:90), "con")
+  other[91:100] <- NA
+  found <- validate(model, list(ann = truth, bob = other))
+  expect_identical(found$coders, c("ann", "bob"))
+  expect_equal(value_of(found, "ceiling", "people"), 75 / 90)
+  expect_match(found$warnings, "15 texts on which as many people", all = FALSE)
+  expect_identical(
+    found$coder_agreement$value,
+    agreement(truth, other, levels = c("con", "none", "pro"))$value
+  )
+  expect_identical(
+    validate(model, data.frame(ann = truth, bob = other))$table,
+    found$table
+  )
+})
+
+test_that("ordered factors have ordinal coefficients", {
+  skip_if_no_llamaherd()
+  levels <- c("low", "middle", "high")
+  a <- ordered(c("low", "high", "middle", "low"), levels)
+  b <- ordered(c("low", "high", "high", "low"), levels)
+  found <- validate(a, b)
+  expect_identical(found$scale, "ordinal")
+  expect_true("weighted kappa" %in% found$model_agreement$coefficient)
+  expect_identical(validate(a, b, scale = "nominal")$scale, "nominal")
+})
+
+test_that("what annotate_texts() returns is known", {
+  skip_if_no_llamaherd()
+  skip_if_not_installed("tibble")
+  data <- data.frame(
+    text = paste("text", 1:3),
+    label = c("a", "b", "b"),
+    p_a = c(0.9, 0.2, 0.4),
+    p_b = c(0.1, 0.8, 0.6)
+  )
+  info <- list(
+    label = "label",
+    text = "text",
+    names = c("b", "a"),
+    probs = c(a = "p_a", b = "p_b"),
+    columns = c(label = "label", prob = "p_a")
+  )
+  coded <- structure(data, class = c("llamaherd_coded", class(data)), llamaherd = info)
+  found <- validate(coded, c("a", "b", "a"))
+  expect_identical(found$labels$label, c("b", "a"))
+  expect_equal(value_of(found, "calibration", "brier"), mean(c(0.02, 0.08, 0.72)))
+  expect_equal(found$prob, c(0.9, 0.8, 0.6))
+  expect_identical(found$wrong$text, "text 3")
+  coded$p_b <- NULL
+  expect_identical(validate(coded, c("a", "b", "a"))$prob, data$p_a)
+  gold <- structure(
+    list(rows = c(3L, 1L), codes = list(ann = c("a", "a")), probs = c(0.5, 0.25)),
+    class = "llamaherd_gold"
+  )
+  found <- validate(coded, gold)
+  expect_true(found$is_weighted)
+  expect_equal(value_of(found, "accuracy", "accuracy"), 4 / 6)
+  expect_identical(found$wrong$row, 3L)
+})
+
+test_that("people get what the model is not sure of", {
+  skip_if_no_llamaherd()
+  right <- model == truth
+  curve <- coverage_curve(prob, right)
+  expect_s3_class(curve, c("llamaherd_coverage", "data.frame"), exact = TRUE)
+  expect_equal(curve$accuracy, cumsum(right) / seq_along(right))
+  expect_equal(curve$coverage, seq_along(right) / 100)
+  expect_identical(curve$threshold, prob)
+  found <- validate(model, truth, prob = prob)
+  expect_equal(coverage_curve(found), curve)
+  rows <- texts_for_people(found, 0.95)
+  kept <- setdiff(1:100, rows)
+  expect_gte(mean(right[kept]), 0.95)
+  expect_identical(as.vector(rows), rev(seq(length(kept) + 1, 100)))
+  expect_identical(attr(rows, "threshold"), prob[[length(kept)]])
+  expect_identical(texts_for_people(curve, 0.95, prob), rows)
+  expect_gt(length(texts_for_people(found, 0.95, sure = TRUE)), length(rows))
+  expect_identical(
+    as.vector(texts_for_people(curve, 0.9, c(NA, 0.1, 1))),
+    1:2
+  )
+  expect_equal(coverage_curve(prob, replace(right, 100, NA))$coverage[[1]], 1 / 99)
+  none <- coverage_curve(double(), logical())
+  expect_identical(nrow(none), 0L)
+  expect_identical(attr(texts_for_people(none, 0, 0.5), "threshold"), Inf)
+  expect_snapshot({
+    curve
+    none
+  })
+})
+
+test_that("nothing to compare is told", {
+  skip_if_no_llamaherd()
+  found <- validate(c("a", "b"), c(NA, NA))
+  expect_match(found$warnings[[1]], "nothing to compare")
+  expect_identical(nrow(found$wrong), 0L)
+  none <- validate(character(), character())
+  expect_identical(none$n_texts, 0L)
+})
+
+test_that("what does not fit is refused", {
+  skip_if_no_llamaherd()
+  expect_snapshot(error = TRUE, {
+    validate(mean)
+    validate(data.frame(x = 1), 1)
+    validate(c("a", "b"), "a")
+    validate(c("a", "b"), list("a", "b"))
+    validate(c("a", "b"), c("a", "b"), prob = "p")
+    validate(c("a", "b"), c("a", "b"), prob = c(0.5, 2))
+    validate(c("a", "b"), c("a", "b"), scale = "metric")
+    validate(c("a", "b"), c("a", "b"), level = 95)
+    coverage_curve(c(0.1, 0.2), TRUE)
+    coverage_curve(validate("a", "a"))
+    texts_for_people(1, 0.9)
+    texts_for_people(coverage_curve(0.5, TRUE), 0.9)
+  })
+})

@@ -1,0 +1,80 @@
+"""R and Python draw the same samples and estimate the same from them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import pytest
+import rscript
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def texts(n: int = 600) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(4)
+    code = rng.choice(["a", "b", "c"], n, p=[0.4, 0.4, 0.2])
+    party = rng.choice(["X", "Y"], n)
+    wrong = rng.random(n) < np.where(party == "X", 0.1, 0.3)
+    return {
+        "text": [f'=Größe {i}, "quoted"\n東京' for i in range(n)],
+        "label": np.where(wrong, "a", code).tolist(),
+        "code": code.tolist(),
+        "party": party.tolist(),
+        "age": (rng.integers(20, 80, n) / 2 + 5 * (code == "b")).tolist(),
+        "sure": rng.beta(4, 2, n).tolist(),
+        "speaker": [f"s{i // 3}" for i in range(n)],
+    }
+
+
+def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.Estimates]:
+    b = "label == 'b' ~ party + age"
+    return {
+        "shares": lh.estimate(data, gold),
+        "groups": lh.estimate(data, gold, outcome="b", by="party"),
+        "score": lh.estimate(
+            data, gold, outcome={"a": -1, "b": 0, "c": 1}, target="texts"
+        ),
+        "ols": lh.estimate(data, gold, b, cluster="speaker"),
+        "logit": lh.estimate(data, gold, b, model="logit"),
+        "right": lh.estimate(data, gold, "age ~ label + party", level=0.9),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:few codes:UserWarning")
+def test_r_says_what_python_says(tmp_path: Path) -> None:
+    columns = texts()
+    (tmp_path / "data.json").write_text(json.dumps(columns), encoding="utf-8")
+    rscript.run("estimates.R", tmp_path / "data.json", tmp_path / "out.json")
+    from_r = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+
+    data = pd.DataFrame(columns)
+    known = {"text": "text", "label": "label"}
+    drawn = {
+        "simple": lh.gold_sample(data, 150, seed=11, **known),
+        "stratified": lh.gold_sample(
+            data, 150, by=["label", "party"], allocation="equal", seed=12, **known
+        ),
+        "uncertainty": lh.gold_sample(
+            data, 150, prob="uncertainty", confidence="sure", seed=2**40, **known
+        ),
+    }
+    for name, sample in drawn.items():
+        gold = sample.with_codes([columns["code"][i] for i in sample.rows])
+        found = from_r[name]
+        assert [row - 1 for row in found["rows"]] == gold.rows
+        assert found["probs"] == pytest.approx(gold.all_probs.tolist(), rel=1e-14)
+        assert found["codes"] == gold.gold
+        for title, wanted in estimates(data, gold).items():
+            rows = found["fits"][title]
+            assert rows["method"] == [row.method for row in wanted.rows], (name, title)
+            assert rows["notes"] == list(wanted.notes)
+            for column in ("estimate", "std_error", "low", "high"):
+                values = [getattr(row, column) for row in wanted.rows]
+                np.testing.assert_allclose(rows[column], values, rtol=1e-9, atol=1e-12)
+            lams = [np.nan if lam is None else lam for lam in rows["lam"]]
+            np.testing.assert_allclose(lams, [row.lam for row in wanted.rows], rtol=1e-9)

@@ -1,0 +1,278 @@
+"""Accuracy, calibration and coverage: by hand, and against other packages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from llamaherd.research.statistics import (
+    accuracy_of,
+    brier_score,
+    calibration_error,
+    coverage_curve,
+    for_people,
+)
+from llamaherd.research.statistics.intervals import (
+    effective_n,
+    share,
+    student_quantile,
+    wilson,
+)
+from scipy import stats
+from sklearn import metrics
+from statsmodels.stats.proportion import proportion_confint
+
+
+@pytest.mark.parametrize("df", [1, 2, 5, 30, 500, 9_999, 20_000, 1e6])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+def test_quantiles_of_t(df: float, level: float) -> None:
+    expected = stats.t.ppf((1 + level) / 2, df)
+    assert student_quantile(level, df) == pytest.approx(expected, rel=1e-7)
+    assert student_quantile(level, 0) == math.inf
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 1), (3, 10), (10, 10), (499, 500), (0, 40)])
+def test_wilson(hits: int, n: int) -> None:
+    expected = proportion_confint(hits, n, alpha=0.1, method="wilson")
+    assert wilson(hits / n, n, 0.9) == pytest.approx(expected, abs=1e-12)
+    found = share(np.arange(n) < hits, np.full(n, 3.0), 0.9)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+    assert found.n == n
+
+
+def test_wilson_of_nothing() -> None:
+    assert wilson(0.3, 0, 0.95) == (0, 1)
+    found = share(np.zeros(0), np.zeros(0), 0.95)
+    assert math.isnan(found.value)
+    assert math.isnan(found.low)
+
+
+def test_effective_numbers_by_hand() -> None:
+    # All hits: Kish's (1 + 3)^2 / (1 + 9) = 1.6. Otherwise p = 3/4, the variance
+    # ((1/4 * 3)^2 + (-3/4)^2) / 16 * 2 = 0.140625, and 3/16 / 0.140625 = 4/3.
+    w = np.array([3.0, 1.0])
+    assert effective_n(np.ones(2), w, 1.0) == pytest.approx(1.6)
+    assert effective_n(np.array([1.0, 0.0]), w, 0.75) == pytest.approx(4 / 3)
+    # Weights that have nothing to do with hits: near Kish's number, below n.
+    generator = np.random.default_rng(0)
+    weights = generator.choice([1.0, 5.0], 20_000)
+    hits = (generator.random(20_000) < 0.3).astype(float)
+    kish = weights.sum() ** 2 / (weights**2).sum()
+    found = effective_n(hits, weights, float(np.average(hits, weights=weights)))
+    assert found == pytest.approx(kish, rel=0.02)
+
+
+@pytest.mark.parametrize(("pi_right", "pi_wrong"), [(0.05, 0.02), (0.02, 0.05)])
+def test_intervals_of_weighted_shares_cover(pi_right: float, pi_wrong: float) -> None:
+    # Errors drawn more often tell more than as many texts drawn simply would. There the
+    # interval is too wide, as the effective number is never above n.
+    generator = np.random.default_rng(1)
+    right = generator.random(20_000) < 0.8
+    pi = np.where(right, pi_right, pi_wrong)
+    covered = plain = 0
+    for _ in range(400):
+        drawn = generator.random(20_000) < pi
+        found = share(right[drawn], 1 / pi[drawn], 0.95)
+        covered += found.low <= right.mean() <= found.high
+        naive = share(right[drawn], np.ones(drawn.sum()), 0.95)
+        plain += naive.low <= right.mean() <= naive.high
+    assert covered / 400 >= 0.925
+    assert pi_right < pi_wrong or covered / 400 <= 0.975
+    assert plain == 0  # what weights are for
+
+
+def random_labels(generator: np.random.Generator) -> tuple[Any, Any, Any, Any]:
+    k, n = int(generator.integers(2, 6)), int(generator.integers(5, 80))
+    names = np.array(list("abcdef"))[:k]
+    truth = generator.choice(names, n)
+    guess = generator.choice(names, n)
+    predicted = np.where(generator.random(n) < 0.6, truth, guess)
+    return predicted, truth, generator.uniform(0.5, 4, n), k
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scores_are_scikit_learns() -> None:
+    generator = np.random.default_rng(7)
+    for i in range(1000):
+        predicted, truth, weights, _ = random_labels(generator)
+        w = weights if i % 2 else None
+        found = accuracy_of(
+            predicted.tolist(), truth.tolist(), unit_weights=w, n_bootstrap=0
+        )
+        given = {"y_true": truth, "y_pred": predicted, "sample_weight": w}
+        p, r, f, _ = metrics.precision_recall_fscore_support(
+            **given, labels=list(found.labels), zero_division=np.nan
+        )
+        for j, scores in enumerate(found.per_label):
+            for ours, theirs in ((scores.precision, p), (scores.recall, r)):
+                assert ours.value == pytest.approx(theirs[j], nan_ok=True)
+            if not math.isnan(f[j]):
+                assert scores.f1.value == pytest.approx(f[j])
+        macro = metrics.precision_recall_fscore_support(
+            **given, average="macro", zero_division=0
+        )
+        ours = (found.macro_precision, found.macro_recall, found.macro_f1)
+        assert [each.value for each in ours] == pytest.approx(macro[:3])
+        assert found.accuracy.value == pytest.approx(metrics.accuracy_score(**given))
+        assert found.balanced_accuracy.value == pytest.approx(
+            metrics.balanced_accuracy_score(**given)
+        )
+        # A row for each label given: scikit-learn has one for each true label.
+        theirs = metrics.confusion_matrix(truth, predicted, labels=list(found.labels))
+        assert found.confusion.T.tolist() == theirs.tolist()
+
+
+def test_intervals_and_baseline() -> None:
+    truth = ["a"] * 70 + ["b"] * 30
+    predicted = ["a"] * 60 + ["b"] * 35 + ["a"] * 5
+    found = accuracy_of(predicted, truth, labels=["b", "a", "never"])
+    assert found.labels == ("b", "a", "never")
+    assert found.majority_label == "a"
+    assert found.majority_accuracy.value == pytest.approx(0.7)
+    assert found.accuracy.value == pytest.approx(0.85)
+    for measure in (found.balanced_accuracy, found.macro_f1, found.per_label[0].f1):
+        assert measure.low < measure.value < measure.high
+    precision = found.per_label[1].precision
+    assert (precision.low, precision.high) == pytest.approx(wilson(60 / 65, 65, 0.95))
+    never = found.per_label[2]
+    assert (never.n_gold, never.n_predicted, never.share) == (0, 0, 0)
+    assert math.isnan(never.precision.value)
+    assert math.isnan(never.f1.value)
+    again = accuracy_of(predicted, truth, labels=found.labels)
+    assert again.macro_f1 == found.macro_f1
+    other = accuracy_of(predicted, truth, labels=found.labels, seed=1)
+    assert other.macro_f1 != found.macro_f1
+    wide = accuracy_of(predicted, truth, level=0.99).macro_f1
+    assert wide.high - wide.low > found.macro_f1.high - found.macro_f1.low
+
+
+def test_bootstrap_intervals_cover() -> None:
+    # Recalls 0.9 and 0.6: balanced accuracy 0.75.
+    generator = np.random.default_rng(2)
+    hits = 0
+    for _ in range(300):
+        truth = generator.random(200) < 0.7
+        right = generator.random(200) < np.where(truth, 0.9, 0.6)
+        found = accuracy_of(
+            (truth == right).tolist(), truth.tolist(), n_bootstrap=400
+        ).balanced_accuracy
+        hits += found.low <= 0.75 <= found.high
+    assert 0.90 <= hits / 300 <= 0.99
+
+
+def test_missing_labels_are_left_out_and_nothing_gives_nothing() -> None:
+    found = accuracy_of(["a", None, "b", "b"], ["a", "a", None, "a"])
+    assert (found.n, found.accuracy.value) == (2, 0.5)
+    for none in (accuracy_of([], []), accuracy_of([None], ["a"])):
+        assert none.n == 0
+        assert none.majority_label is None
+        values = (none.accuracy, none.macro_f1, none.majority_accuracy)
+        assert all(math.isnan(each.value) for each in values)
+
+
+def test_weights_that_are_continuous_are_drawn_with_their_units() -> None:
+    generator = np.random.default_rng(9)
+    predicted, truth, weights, _ = random_labels(generator)
+    found = accuracy_of(predicted.tolist(), truth.tolist(), unit_weights=weights)
+    twice = accuracy_of(predicted.tolist(), truth.tolist(), unit_weights=2 * weights)
+    assert found.macro_f1 == twice.macro_f1
+    assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high
+
+
+def test_calibration_by_hand() -> None:
+    # Two bins of equal mass: confidence 0.6, of which 1 of 2 is right; 0.9, both right.
+    found = calibration_error([0.6, 0.6, 0.9, 0.9], [True, False, True, True], n_bins=2)
+    assert found.ece == pytest.approx((0.1 + 0.1) / 2)
+    assert found.overconfidence == pytest.approx(0)
+    assert [b.accuracy.value for b in found.bins] == [0.5, 1]
+    assert [b.weight for b in found.bins] == [0.5, 0.5]
+    # With the weights 3 and 1 in the first pair it is right in 3 of 4.
+    weighted = calibration_error(
+        [0.6, 0.6, 0.9, 0.9],
+        [True, False, True, True],
+        n_bins=2,
+        unit_weights=[3, 1, 2, 2],
+    )
+    assert weighted.ece == pytest.approx((0.15 + 0.1) / 2)
+
+
+def test_calibration_does_not_depend_on_the_order() -> None:
+    generator = np.random.default_rng(4)
+    sure = np.round(generator.uniform(0.5, 1, 500), 2)  # many are the same
+    right = generator.random(500) < sure
+    found = calibration_error(sure, right)
+    order = generator.permutation(500)
+    again = calibration_error(sure[order], right[order])
+    assert again.ece == pytest.approx(found.ece)
+    assert len(found.bins) == 10
+    assert sum(b.weight for b in found.bins) == pytest.approx(1)
+    assert all(0.07 < b.weight < 0.13 for b in found.bins)
+    assert found.ece < 0.1  # right probabilities: about sqrt(10 / 500) / 3
+    one = calibration_error(np.full(500, 0.75), right)
+    assert len(one.bins) == 1
+    assert one.ece == pytest.approx(abs(0.75 - right.mean()))
+
+
+def test_brier() -> None:
+    probs = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [math.nan] * 3, [1, 0, 0]])
+    found = brier_score(probs, [0, 1, 0, -1])
+    expected = (0.09 + 0.04 + 0.01 + 0.09 + 0.49 + 0.16) / 2
+    assert found.value == pytest.approx(expected)
+    assert found.n == 2
+    generator = np.random.default_rng(5)
+    two = generator.random(300)
+    truth = (generator.random(300) < two).astype(int)
+    found = brier_score(np.stack([1 - two, two], axis=1), truth)
+    assert found.value == pytest.approx(2 * metrics.brier_score_loss(truth, two))
+    each = 2 * (truth - two) ** 2
+    low, high = stats.t.interval(
+        0.95, 299, each.mean(), each.std(ddof=1) / math.sqrt(300)
+    )
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert math.isnan(brier_score(np.zeros((0, 2)), []).value)
+
+
+def test_coverage_by_hand() -> None:
+    sure = [0.9, 0.5, 0.9, 0.7, math.nan]
+    right = [True, False, True, False, True]
+    curve = coverage_curve(sure, right)
+    assert curve.threshold.tolist() == [0.9, 0.7, 0.5]
+    assert curve.coverage.tolist() == [0.5, 0.75, 1]
+    assert curve.accuracy == pytest.approx(np.array([1, 2 / 3, 0.5]))
+    assert (curve.low[0], curve.high[0]) == pytest.approx(wilson(1, 2, 0.95))
+    assert curve.threshold_for(0.6) == 0.7
+    assert curve.threshold_for(0.5) == 0.5
+    assert curve.threshold_for(0.6, sure=True) == math.inf
+    assert curve.coverage_at(0.7) == 0.75
+    assert curve.coverage_at(0.95) == 0
+    assert for_people(sure, 0.7) == [4, 1]
+    assert for_people(sure, math.inf) == [4, 1, 3, 0, 2]
+    weighted = coverage_curve(sure, right, unit_weights=[1, 2, 1, 4, 1])
+    assert weighted.coverage == pytest.approx(np.array([2, 6, 8]) / 8)
+    assert weighted.accuracy == pytest.approx(np.array([1, 2 / 6, 2 / 8]))
+
+
+def test_coverage_of_nothing() -> None:
+    curve = coverage_curve([], [])
+    assert (curve.n, len(curve.threshold), curve.threshold_for(0)) == (0, 0, math.inf)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="as many elements as confidence, 2, not 1"):
+        calibration_error([0.1, 0.2], [True])
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1"):
+        coverage_curve([1.5], [True])
+    with pytest.raises(ValueError, match="n_bins must be between 1 and 1000"):
+        calibration_error([0.5], [True], n_bins=0)
+    with pytest.raises(ValueError, match="a row for each of 1 texts"):
+        brier_score(np.zeros((2, 2)), [0])
+    with pytest.raises(ValueError, match="truth must be columns of 2, not 2"):
+        brier_score(np.zeros((1, 2)), [2])
+    with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
+        for_people([0.5], 2)
+    with pytest.raises(ValueError, match="n_bootstrap must be at least 0"):
+        accuracy_of(["a"], ["a"], n_bootstrap=-1)
+    with pytest.raises(ValueError, match="accuracy must be between 0 and 1"):
+        coverage_curve([0.5], [True]).threshold_for(90)

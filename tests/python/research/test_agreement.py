@@ -1,0 +1,318 @@
+"""Agreement: published worked examples, other packages, and cases without a value."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import krippendorff
+import numpy as np
+import pandas as pd
+import pytest
+from irrCAC.raw import CAC
+from llamaherd.research.statistics import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.inter_rater import cohens_kappa
+
+sys.path.insert(0, str(Path(__file__).parent))
+import published as facts
+
+Table = np.ndarray[Any, Any]
+SCALES = ("nominal", "ordinal", "interval", "ratio")
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_alpha_of_krippendorffs_example(scale: Any) -> None:
+    found = krippendorff_alpha(facts.KRIPPENDORFF_2011, scale=scale)
+    assert round(found.value, 3) == facts.ALPHA_2011[scale]
+    assert (found.n_units, found.n_coders) == (11, 4)
+    data = np.array(facts.KRIPPENDORFF_2011, dtype=float)
+    other = krippendorff.alpha(data, level_of_measurement=scale)
+    assert found.value == pytest.approx(other, abs=1e-12)
+
+
+def test_nominal_alpha_by_hand() -> None:
+    found = krippendorff_alpha(facts.KRIPPENDORFF_2011)
+    assert found.value == pytest.approx(facts.ALPHA_2011_NOMINAL, abs=1e-12)
+    assert found.observed == pytest.approx(8 / 40)
+    assert found.low < found.value < found.high <= 1
+
+
+@pytest.mark.parametrize(("raters", "weights", "kappa"), facts.ANXIETY_KAPPA)
+def test_kappa_of_irrs_example(raters: Any, weights: Any, kappa: float) -> None:
+    first, second = (facts.ANXIETY[i] for i in raters)
+    assert cohen_kappa(first, second, weights=weights).value == near(kappa)
+
+
+def test_kappa_of_other_examples() -> None:
+    assert round(cohen_kappa(*facts.DIAGNOSES).value, 3) == facts.DIAGNOSES_KAPPA
+    first, second = facts.codes_of(facts.COHEN_1968)
+    assert round(cohen_kappa(first, second).value, 3) == 0.492
+    weighted = cohen_kappa(first, second, weights=facts.COHEN_1968_WEIGHTS)
+    assert round(weighted.value, 3) == 0.348
+    assert (weighted.observed, weighted.expected) == pytest.approx((0.85, 0.77))
+    first, second = facts.codes_of(facts.SAS_TABLE)
+    for found, printed in (
+        (cohen_kappa(first, second), facts.SAS_KAPPA),
+        (cohen_kappa(first, second, weights="linear"), facts.SAS_WEIGHTED),
+    ):
+        for name, value in printed.items():
+            assert round(getattr(found, name), 4) == value
+
+
+def test_ac1_of_gwets_examples() -> None:
+    found = gwet_ac1(facts.GWET_2014)
+    for name, value in facts.GWET_2014_AC1.items():
+        assert round(getattr(found, name), 5) == value
+    assert found.high == 1
+    found = gwet_ac1(facts.codes_of(facts.GWET_2014_TABLE))
+    assert round(found.value, 5) == facts.GWET_2014_TABLE_AC1["value"]
+
+
+def random_table(generator: np.random.Generator) -> Table:
+    """float64[m, n] of codes that agree somewhat, some missing."""
+    m, n, q = (int(generator.integers(*of)) for of in ((2, 6), (5, 60), (2, 7)))
+    truth = generator.integers(1, q + 1, n)
+    noise = generator.integers(1, q + 1, (m, n))
+    table = np.where(generator.random((m, n)) < 0.6, truth, noise).astype(float)
+    table[generator.random((m, n)) < generator.choice([0, 0.1, 0.4])] = np.nan
+    table[0, 0], table[1, 0], table[0, 1], table[1, 1] = (
+        1,
+        2,
+        2,
+        2,
+    )  # something to compare
+    return table
+
+
+def test_alpha_and_ac1_of_a_thousand_tables_are_those_of_other_packages() -> None:
+    generator = np.random.default_rng(20261123)
+    for _ in range(1000):
+        table = random_table(generator)
+        for scale in SCALES:
+            found = krippendorff_alpha(table, scale=scale, n_bootstrap=0)
+            other = krippendorff.alpha(table, level_of_measurement=scale)
+            assert found.value == pytest.approx(other, abs=1e-9)
+        ours = gwet_ac1(table)
+        # Its own categories have NaN under pandas 3, whose stack() keeps it.
+        kinds = sorted(set(table[~np.isnan(table)]))
+        cac = CAC(pd.DataFrame(table.T), categories=kinds, digits=12)
+        theirs = cac.gwet()["est"]
+        for name, key in (
+            ("value", "coefficient_value"),
+            ("se", "se"),
+            ("observed", "pa"),
+            ("expected", "pe"),
+        ):
+            assert getattr(ours, name) == pytest.approx(theirs[key], abs=1e-9)
+        low, high = theirs["confidence_interval"]
+        assert (ours.low, ours.high) == pytest.approx((max(low, -1), high), abs=1e-7)
+
+
+def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
+    generator = np.random.default_rng(11)
+    for _ in range(1000):
+        table = random_table(generator)
+        first, second = table[:2]
+        both = ~np.isnan(table[:2]).any(axis=0)
+        counts = pd.crosstab(first[both], second[both])
+        kinds = np.unique(table[:2, both])
+        counts = counts.reindex(index=kinds, columns=kinds, fill_value=0).to_numpy()
+        for weights, theirs in (("none", None), ("linear",) * 2, ("quadratic",) * 2):
+            found = cohen_kappa(first, second, weights=weights)
+            other = cohen_kappa_score(first[both], second[both], weights=theirs)
+            assert found.value == pytest.approx(other, abs=1e-9)
+            with np.errstate(all="ignore"):  # where its test of 0 has no variance
+                wider = cohens_kappa(counts, wt=theirs, return_results=True)
+            assert found.se == pytest.approx(math.sqrt(max(wider.var_kappa, 0)), abs=1e-7)
+        assert found.n_units == both.sum()
+
+
+def test_weighted_kappa_of_two_labels_is_kappa() -> None:
+    first, second = [0, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 1]
+    plain = cohen_kappa(first, second)
+    for weights in ("linear", "quadratic", [0, 7], [[0, 2], [2, 0]]):
+        found = cohen_kappa(first, second, weights=weights)
+        assert found.value == pytest.approx(plain.value)
+        assert found.se == pytest.approx(plain.se)
+        assert found.name == "weighted kappa"
+
+
+def test_levels_nobody_used_count_as_distance() -> None:
+    first, second = [1, 5, 1, 5, 1], [1, 5, 5, 5, 1]
+    close = cohen_kappa([1, 3, 1, 5, 1], [1, 5, 5, 5, 1], weights="linear")
+    apart = cohen_kappa(
+        [1, 3, 1, 5, 1], [1, 5, 5, 5, 1], weights="linear", levels=range(1, 6)
+    )
+    assert close.value == pytest.approx(apart.value)  # 1, 3, 5 lie evenly
+    odd = cohen_kappa([1, 2, 1, 5, 1], [1, 5, 5, 5, 1], weights="linear")
+    even = cohen_kappa(
+        [1, 2, 1, 5, 1], [1, 5, 5, 5, 1], weights="linear", levels=range(1, 6)
+    )
+    assert odd.value > even.value + 0.01
+    assert cohen_kappa(first, second, levels=[5, 4, 1]).value == pytest.approx(
+        cohen_kappa(first, second).value
+    )
+
+
+def test_ordinal_labels_need_their_order() -> None:
+    codes = [["low", "high", "mid", "low"], ["low", "mid", "mid", "high"]]
+    with pytest.raises(ValueError, match="levels must tell the order"):
+        krippendorff_alpha(codes, scale="ordinal")
+    levels = ["low", "mid", "high"]
+    found = krippendorff_alpha(codes, scale="ordinal", levels=levels)
+    numbers = [[levels.index(code) for code in row] for row in codes]
+    assert found.value == pytest.approx(
+        krippendorff_alpha(numbers, scale="ordinal").value
+    )
+    with pytest.raises(ValueError, match="must be numbers"):
+        krippendorff_alpha(codes, scale="interval")
+    texts = [[str(code) for code in row] for row in numbers]
+    assert krippendorff_alpha(texts, scale="interval").value == pytest.approx(
+        krippendorff_alpha(numbers, scale="interval").value
+    )
+
+
+def test_percent_agreement() -> None:
+    codes = [["a", "b", "a", None], ["a", "b", "b", "a"], ["a", "a", "b", None]]
+    found = percent_agreement(codes)
+    assert found.value == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+    assert found.n_units == 3
+    assert percent_agreement(codes, kind="all").value == pytest.approx(1 / 3)
+    # Nobody of 20 is rated alike by all three; within one degree some are.
+    assert percent_agreement(facts.ANXIETY, kind="all").value == 0
+    spread = np.ptp(np.array(facts.ANXIETY), axis=0)
+    within = percent_agreement(facts.ANXIETY, kind="all", tolerance=1)
+    assert within.value == pytest.approx((spread <= 1).mean())
+
+
+def test_missing_is_none_nan_or_na() -> None:
+    plain = [["a", "b", "a", None], ["a", "a", "a", "b"]]
+    for missing in (math.nan, pd.NA, np.float64("nan")):
+        codes = [["a", "b", "a", missing], ["a", "a", "a", "b"]]
+        for of in (krippendorff_alpha, gwet_ac1, percent_agreement):
+            assert of(codes) == of(plain)
+        assert cohen_kappa(*codes) == cohen_kappa(*plain)
+
+
+def test_where_chance_cannot_disagree_there_is_no_value() -> None:
+    same = [["a", "a", "a"], ["a", "a", "a"]]
+    assert math.isnan(cohen_kappa(*same).value)
+    assert math.isnan(krippendorff_alpha(same).value)
+    assert math.isnan(gwet_ac1(same).value)
+    assert gwet_ac1(same, levels=["a", "b"]).value == pytest.approx(1)
+    assert percent_agreement(same).value == 1
+    assert percent_agreement(same).low == pytest.approx(0.438, abs=1e-3)  # Wilson, 3 of 3
+    nothing = [["a", None], [None, "b"]]
+    for found in (
+        cohen_kappa(*nothing),
+        krippendorff_alpha(nothing),
+        gwet_ac1(nothing),
+        percent_agreement(nothing),
+    ):
+        assert math.isnan(found.value)
+        assert math.isnan(found.low)
+        assert found.n_units == 0
+    for of in (krippendorff_alpha, gwet_ac1, percent_agreement):
+        assert math.isnan(of([[], []]).value)
+
+
+def test_unit_weights_repeat_units() -> None:
+    generator = np.random.default_rng(3)
+    table = random_table(generator)[:2]
+    times = generator.integers(1, 4, table.shape[1])
+    repeated = np.repeat(table, times, axis=1)
+    weights = times.astype(float)
+    assert cohen_kappa(*table, unit_weights=weights).value == pytest.approx(
+        cohen_kappa(*repeated).value
+    )
+    assert gwet_ac1(table, unit_weights=weights).value == pytest.approx(
+        gwet_ac1(repeated).value
+    )
+    assert percent_agreement(table, unit_weights=weights).value == pytest.approx(
+        percent_agreement(repeated).value
+    )
+    # Alpha's correction for few codes, (n - 1) / n, is of those that there are.
+    weighted = krippendorff_alpha(table, unit_weights=weights, n_bootstrap=0)
+    more = krippendorff_alpha(repeated, n_bootstrap=0)
+    n, n_more = 2 * weighted.n_units, 2 * more.n_units
+    assert (1 - weighted.value) * n / (n - 1) == pytest.approx(
+        (1 - more.value) * n_more / (n_more - 1)
+    )
+    constant = krippendorff_alpha(table, unit_weights=np.full(len(times), 5.0))
+    assert constant == krippendorff_alpha(table)
+
+
+def test_the_bootstrap_covers_and_is_seeded() -> None:
+    # Two coders who share 70% of their codes: alpha is 0.49 as n grows.
+    generator = np.random.default_rng(5)
+    hits = 0
+    for _ in range(300):
+        truth = generator.integers(0, 4, 150)
+        table = np.where(
+            generator.random((2, 150)) < 0.7, truth, generator.integers(0, 4, (2, 150))
+        )
+        found = krippendorff_alpha(table, n_bootstrap=400)
+        hits += found.low <= 0.49 <= found.high
+    assert 0.90 <= hits / 300 <= 0.99  # 95% by at most four standard errors
+    again = krippendorff_alpha(table, n_bootstrap=400)
+    assert (again.low, again.high) == (found.low, found.high)
+    other = krippendorff_alpha(table, n_bootstrap=400, seed=1)
+    assert (other.low, other.high) != (found.low, found.high)
+    assert math.isnan(krippendorff_alpha(table, n_bootstrap=0).low)
+
+
+def test_many_different_measurements_need_no_table() -> None:
+    generator = np.random.default_rng(0)
+    truth = generator.normal(size=50_000)
+    codes = truth + generator.normal(scale=0.5, size=(2, 50_000))
+    found = krippendorff_alpha(codes, scale="interval", n_bootstrap=0)
+    assert found.value == pytest.approx(1 / 1.25, abs=0.01)  # the intraclass correlation
+    with pytest.raises(ValueError, match="of measurements take scale='interval'"):
+        krippendorff_alpha(codes, scale="ratio")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"codes": [[1, 2]]}, "at least 2 coders, not 1"),
+        ({"codes": [[1, 2], [1]]}, r"as many units for each coder, not \[2, 1\]"),
+        ({"codes": [[1], [2]], "levels": [1]}, "among the levels"),
+        ({"codes": [[1], [2]], "levels": [1, 1, 2]}, "levels must be different"),
+        ({"codes": [[1], [2]], "unit_weights": [1, 2]}, "must be 1 numbers"),
+        ({"codes": [[1], [2]], "unit_weights": [-1]}, "not negative"),
+        ({"codes": [[1], [2]], "level": 95}, "level must be between 0.5 and 0.9999"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
+    for of in (krippendorff_alpha, gwet_ac1):
+        with pytest.raises(ValueError, match=message):
+            of(**arguments)
+
+
+def test_other_arguments_that_do_not_fit() -> None:
+    with pytest.raises(TypeError, match="a list for each coder"):
+        percent_agreement("ab")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="as many units as first, 2"):
+        cohen_kappa([1, 2], [1])
+    with pytest.raises(ValueError, match="weights must be one of"):
+        cohen_kappa([1, 2], [1, 2], weights="equal")
+    with pytest.raises(ValueError, match="2 numbers by distance, or 2 x 2"):
+        cohen_kappa([1, 2], [1, 2], weights=[0, 1, 2])
+    with pytest.raises(ValueError, match="0 for the same label"):
+        cohen_kappa([1, 2], [1, 2], weights=[1, 0])
+    with pytest.raises(ValueError, match="scale must be one of"):
+        krippendorff_alpha([[1], [2]], scale="metric")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="kind must be one of"):
+        percent_agreement([[1], [2]], kind="some")  # type: ignore[arg-type]

@@ -1,0 +1,364 @@
+"""Estimates from data frames, against those of arrays and of statsmodels."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import statsmodels.formula.api as smf
+from llamaherd.research.statistics import dsl, ppi
+
+N, N_GOLD = 1200, 240
+
+
+def texts() -> pd.DataFrame:
+    """Three labels; the model calls neutral what it misses, most of it in party B."""
+    rng = np.random.default_rng(8)
+    party = rng.choice(["A", "B", "C"], N, p=[0.4, 0.4, 0.2])
+    age = rng.integers(20, 80, N).astype(float)
+    names = np.array(["negative", "neutral", "positive"])
+    shares = {"A": [0.5, 0.3, 0.2], "B": [0.3, 0.3, 0.4], "C": [0.2, 0.6, 0.2]}
+    code = np.array([rng.choice(names, p=shares[each]) for each in party])
+    missed = rng.random(N) < np.where(party == "B", 0.35, 0.15)
+    return pd.DataFrame(
+        {
+            "text": [f"Text {i}." for i in range(N)],
+            "label": np.where(missed, "neutral", code),
+            "code": code,
+            "party": party,
+            "age": age,
+            "votes": 10 + 3.0 * (code == "negative") + rng.normal(size=N),
+            "speaker": np.arange(N) // 4,
+        }
+    )
+
+
+DATA = texts()
+
+
+def gold(data: pd.DataFrame = DATA, **options: Any) -> lh.GoldSample:
+    arguments = {"text": "text", "label": "label", "seed": 3, **options}
+    drawn = lh.gold_sample(data, arguments.pop("n", N_GOLD), **arguments)
+    return drawn.with_codes(data["code"].to_numpy()[drawn.rows].tolist())
+
+
+def value(found: lh.Estimates, method: str, **wanted: str) -> lh.Estimate:
+    rows = [
+        row
+        for row in found.by(method)
+        if all(getattr(row, name) == each for name, each in wanted.items())
+    ]
+    assert len(rows) == 1, (wanted, found.rows)
+    return rows[0]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_shares_in_any_data_frame(kind: Any) -> None:
+    data = kind({name: DATA[name].tolist() for name in DATA})
+    drawn = gold()
+    found = lh.estimate(data, drawn)
+    assert (found.n_texts, found.n_gold, found.design) == (N, N_GOLD, "simple")
+    assert len(found) == 12
+    for label in ("negative", "neutral", "positive"):
+        y_hat = (DATA["label"] == label).to_numpy(float)
+        y = (DATA["code"] == label).to_numpy(float)[drawn.rows]
+        assert value(found, "naive", outcome=label).estimate == pytest.approx(
+            y_hat.mean()
+        )
+        assert value(found, "gold", outcome=label).estimate == pytest.approx(y.mean())
+        corrected = y_hat.mean() + (y - y_hat[drawn.rows]).mean()
+        assert value(found, "dsl", outcome=label).estimate == pytest.approx(corrected)
+        others = np.delete(y_hat, drawn.rows)
+        wanted = ppi.ppi_mean(y, y_hat[drawn.rows], others)
+        row = value(found, "ppi", outcome=label)
+        assert (row.estimate, row.lam) == (pytest.approx(wanted.theta[0]), wanted.lam)
+        low, high = wanted.interval(0.95)
+        assert (row.low, row.high) == (pytest.approx(low[0]), pytest.approx(high[0]))
+    total = sum(row.estimate for row in found.by("dsl"))
+    assert total == pytest.approx(1)
+
+
+@pytest.mark.parametrize("prob", ["simple", "stratified"])
+def test_groups_and_differences(prob: str) -> None:
+    found = lh.estimate(DATA, gold(prob=prob), outcome="negative", by="party")
+    drawn = gold(prob=prob)
+    for method in ("dsl", "gold", "naive", "ppi"):
+        a = value(found, method, group="A")
+        b = value(found, method, group="B")
+        difference = value(found, method, term="difference", group="B - A")
+        assert difference.estimate == pytest.approx(b.estimate - a.estimate)
+        matrix = found.covariance(method)
+        variance = matrix[0, 0] + matrix[1, 1] - 2 * matrix[0, 1]
+        assert difference.std_error == pytest.approx(np.sqrt(variance))
+    rows = drawn.rows
+    weights = 1 / drawn.probs
+    there = (DATA["party"] == "B").to_numpy()[rows]
+    negative = (DATA["code"] == "negative").to_numpy()[rows]
+    wanted = (weights * there * negative).sum() / (weights * there).sum()
+    assert value(found, "gold", group="B").estimate == pytest.approx(wanted)
+
+
+def test_means_of_an_ordinal_scale() -> None:
+    scale = {"negative": -1, "neutral": 0, "positive": 1}
+    found = lh.estimate(DATA, gold(), outcome=scale)
+    shares = lh.estimate(DATA, gold())
+    for method in ("dsl", "gold", "naive"):
+        parts = {row.outcome: row.estimate for row in shares.by(method)}
+        wanted = parts["positive"] - parts["negative"]
+        assert value(found, method, term="mean").estimate == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="a number for each label, also for positive"):
+        lh.estimate(DATA, gold(), outcome={"negative": -1, "neutral": 0})
+
+
+@pytest.mark.parametrize("model", ["ols", "logit"])
+def test_a_regression_is_that_of_the_arrays(model: str) -> None:
+    formula = "label == 'negative' ~ party + age"
+    drawn = gold(prob="uncertainty", confidence=np.linspace(0, 1, N))
+    found = lh.estimate(DATA, drawn, formula, model=model)
+    naive = {row.term: row for row in found.by("naive")}
+    data = DATA.assign(y=(DATA["label"] == "negative").astype(float))
+    fit = getattr(smf, model)("y ~ party + age", data).fit(disp=False)
+    for term, wanted in fit.params.items():
+        assert naive[term].estimate == pytest.approx(wanted, abs=1e-6)
+    x = np.column_stack(
+        [np.ones(N), DATA["party"] == "B", DATA["party"] == "C", DATA["age"]]
+    ).astype(float)
+    problem = dsl.Problem(
+        kind=model,
+        x_hat=x,
+        y_hat=data["y"].to_numpy(),
+        rows=np.array(drawn.rows),
+        x=x[drawn.rows],
+        y=(DATA["code"] == "negative").to_numpy(float)[drawn.rows],
+        probs=drawn.probs,
+        strata=drawn.strata[drawn.rows],
+    )
+    for method, wanted in (("dsl", dsl.dsl(problem)), ("ppi", dsl.tuned(problem))):
+        rows = found.by(method)
+        assert [row.estimate for row in rows] == pytest.approx(wanted.theta.tolist())
+        assert [row.std_error for row in rows] == pytest.approx(
+            wanted.std_errors.tolist()
+        )
+    assert any("PPI's assumption" in note for note in found.notes)
+
+
+@pytest.mark.filterwarnings("ignore:240 codes for:UserWarning")
+def test_labels_on_the_right() -> None:
+    found = lh.estimate(DATA, gold(), "votes ~ label + party")
+    assert found.methods == ("dsl", "gold", "naive")
+    assert any("ppi is left out" in note for note in found.notes)
+    truth = smf.ols("votes ~ code + party", DATA).fit()
+    for term in ("neutral", "positive"):
+        wanted = truth.params[f"code[T.{term}]"]
+        right = value(found, "dsl", term=f"label[T.{term}]")
+        assert right.low < wanted < right.high
+    naive = value(found, "naive", term="label[T.neutral]")
+    assert naive.low > truth.params["code[T.neutral]"]
+
+
+def test_a_formula_without_a_left_side_and_a_label_of_another_name() -> None:
+    wanted = lh.estimate(DATA, gold(), "label == 'negative' ~ age")
+    found = lh.estimate(DATA, gold(), "~ age", outcome="negative")
+    assert [row.estimate for row in found.rows] == [row.estimate for row in wanted.rows]
+    odd = DATA.rename(columns={"label": "its label"})
+    drawn = gold(odd, label="its label")
+    found = lh.estimate(odd, drawn, "~ age", outcome="negative")
+    assert [row.estimate for row in found.rows] == [row.estimate for row in wanted.rows]
+
+
+def test_numbers_as_labels() -> None:
+    data = DATA.assign(label=DATA["label"].str.len(), code=DATA["code"].str.len())
+    found = lh.estimate(data, gold(data), "label ~ party", methods=["naive", "gold"])
+    wanted = smf.ols("label ~ party", data).fit().params
+    assert [row.estimate for row in found.by("naive")] == pytest.approx(list(wanted))
+    codes = data.iloc[gold(data).rows]
+    wanted = smf.ols("code ~ party", codes).fit().params
+    assert [row.estimate for row in found.by("gold")] == pytest.approx(list(wanted))
+
+
+def test_about_these_texts_nothing_is_left_to_chance_when_all_are_coded() -> None:
+    found = lh.estimate(DATA, gold(n=N), target="texts", methods=["dsl", "gold", "ppi"])
+    for row in found.rows:
+        wanted = (DATA["code"] == row.outcome).mean()
+        assert row.estimate == pytest.approx(wanted)
+        assert row.std_error == pytest.approx(0, abs=1e-9)
+    some = lh.estimate(DATA, gold(), target="texts", methods=["gold"])
+    more = lh.estimate(DATA, gold(), methods=["gold"])
+    ratio = some.rows[0].std_error / more.rows[0].std_error
+    assert ratio == pytest.approx(np.sqrt(1 - N_GOLD / N), rel=0.01)
+
+
+def test_clusters() -> None:
+    found = lh.estimate(DATA, gold(), "label == 'negative' ~ age", cluster="speaker")
+    data = DATA.assign(y=(DATA["label"] == "negative").astype(float))
+    fit = smf.ols("y ~ age", data).fit(
+        cov_type="cluster", cov_kwds={"groups": data["speaker"]}
+    )
+    errors = [row.std_error for row in found.by("naive")]
+    assert errors == pytest.approx(list(fit.bse), rel=2e-3)
+
+
+def test_a_sample_of_unknown_probabilities_is_refused() -> None:
+    codes = [None] * N
+    codes[:100] = DATA["code"][:100]
+    with pytest.raises(ValueError, match=r"no inclusion probabilities.*gold_sample\(\)"):
+        lh.estimate(DATA, codes)
+    with pytest.raises(ValueError, match="no inclusion probabilities"):
+        lh.estimate(DATA.assign(hand=codes), "hand")
+    found = lh.estimate(DATA.assign(hand=codes), "hand", prob="simple")
+    assert found.design == "simple, as the caller says"
+    assert found.n_gold == 100
+    found = lh.estimate(DATA, codes, prob=[0.5] * N)
+    assert found.design == "probabilities by the caller"
+    with pytest.raises(ValueError, match="gold has one"):
+        lh.estimate(DATA, gold(), prob="simple")
+
+
+def test_texts_that_could_never_be_drawn_are_named() -> None:
+    probs = np.full(N, 0.2)
+    probs[[4, 9]] = 0
+    codes = [None if i in {4, 9} else code for i, code in enumerate(DATA["code"])]
+    with pytest.raises(ValueError, match=r"2 texts could never be drawn.*ids 5, 10\)"):
+        lh.estimate(DATA, codes, prob=probs)
+    with pytest.raises(ValueError, match="between 0 and 1 for each text"):
+        lh.estimate(DATA, codes, prob=np.full(N, 1.5))
+
+
+def test_a_sample_of_other_texts_is_refused() -> None:
+    drawn = gold()
+    with pytest.raises(ValueError, match="gold was drawn from other data"):
+        lh.estimate(DATA.iloc[::-1], drawn)
+    with pytest.raises(ValueError, match="drawn from 1200 texts, and there are 600"):
+        lh.estimate(DATA.iloc[:600], drawn)
+    with pytest.raises(ValueError, match="gold has no codes yet"):
+        lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
+
+
+def test_partial_codes_count_as_a_random_part() -> None:
+    full = gold(prob="stratified")
+    codes = list(full.gold)
+    codes[::3] = [None] * len(codes[::3])
+    with pytest.warns(
+        UserWarning, match="80 of 240 texts of the gold sample have no code"
+    ):
+        found = lh.estimate(DATA, full.with_codes(codes), methods=["gold"])
+    assert found.n_gold == 160
+    # The weights still add up to the texts.
+    assert sum(row.estimate for row in found.rows) == pytest.approx(1)
+    all_ = lh.estimate(DATA, full, methods=["gold"])
+    for one, other in zip(found.rows, all_.rows, strict=True):
+        assert one.estimate == pytest.approx(other.estimate, abs=0.1)
+        assert one.std_error > other.std_error
+
+
+def test_several_coders() -> None:
+    one = gold()
+    other = ["neutral"] * N_GOLD
+    drawn = one.with_codes({"b": one.gold, "c": other})
+    same = lh.estimate(DATA, drawn)
+    wanted = lh.estimate(DATA, one)
+    assert [row.estimate for row in same.rows] == [row.estimate for row in wanted.rows]
+
+
+def test_rows_with_something_missing_are_left_out() -> None:
+    data = DATA.copy()
+    drawn = gold()
+    data.loc[drawn.rows[0], "age"] = np.nan
+    data.loc[[2, 7], "label"] = None
+    found = lh.estimate(data, drawn, "label == 'negative' ~ age")
+    assert found.n_texts == N - 3
+    assert any("3 of 1200 texts are left out" in note for note in found.notes)
+    left = data.dropna(subset=["age", "label"])
+    y = (left["label"] == "negative").astype(float)
+    fit = smf.ols("y ~ age", left.assign(y=y)).fit().params
+    assert [row.estimate for row in found.by("naive")] == pytest.approx(list(fit))
+
+
+def test_few_codes_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="few codes, intervals may be too short: "):
+        lh.estimate(DATA, gold(n=20), outcome="negative", by="party")
+    with pytest.warns(UserWarning, match="20 codes for 4 coefficients are few"):
+        lh.estimate(DATA, gold(n=20), "label == 'negative' ~ party + age")
+    codes = ["neutral"] * (N_GOLD - 1) + ["negative"]
+    drawn = gold().with_codes(codes)
+    with pytest.warns(
+        UserWarning, match="negative: people gave this label 1 times in 240"
+    ):
+        lh.estimate(DATA, drawn, outcome="negative")
+
+
+def test_a_method_without_a_solution_leaves_the_others() -> None:
+    drawn = gold()
+    codes = ["negative" if party == "A" else "neutral" for party in DATA["party"]]
+    drawn = drawn.with_codes([codes[i] for i in drawn.rows])
+    with pytest.warns(UserWarning, match=r"gold gives no estimate: .*separated"):
+        found = lh.estimate(
+            DATA,
+            drawn,
+            "label == 'negative' ~ party",
+            model="logit",
+            methods=["gold", "naive"],
+        )
+    assert np.isnan([row.estimate for row in found.by("gold")]).all()
+    assert not np.isnan([row.estimate for row in found.by("naive")]).any()
+    assert "none" in str(found)
+    assert found.to_dicts()[-1]["method"] == "naive"
+    with pytest.raises(ValueError, match="there is no estimate: naive gives no estimate"):
+        lh.estimate(
+            DATA, drawn, "label == 'negative' ~ age + I(2 * age)", methods=["naive"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"formula": "label"}, "formula must be like 'y ~ x'"),
+        ({"formula": "label == 'negative' ~ colour"}, "cannot be evaluated.*colour"),
+        ({"formula": "label == 'negative' ~ (age"}, "cannot be read"),
+        ({"formula": "votes ~ age", "model": "logit"}, "must be 0 or 1.*'votes'"),
+        ({"formula": "votes ~ age", "model": "mean"}, "goes without a formula"),
+        ({"formula": "votes ~ age", "by": "party"}, "by goes without a formula"),
+        ({"formula": "votes ~ age", "outcome": "neutral"}, "without a left side"),
+        ({"model": "ols"}, "goes with a formula"),
+        ({"outcome": "sad"}, "outcome must be among the labels negative, neutral"),
+        ({"methods": ["magic"]}, "methods must be one of 'dsl'"),
+        ({"level": 95}, "level must be between"),
+        ({"target": "all"}, "target must be one of"),
+        ({"by": "colour"}, "by must be a column"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        lh.estimate(DATA, gold(), **options)
+
+
+def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(ImportError, match=r"pip install 'llamaherd\[research\]'"):
+        lh.estimate(DATA, gold(), "votes ~ age")
+
+
+def test_the_result_is_told_in_many_ways() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = lh.estimate(DATA, gold(), outcome=["negative", "positive"], by=["party"])
+    table = found.to_pandas()
+    assert list(table["method"].unique()) == ["dsl", "ppi", "gold", "naive"]
+    assert len(table) == len(found) == 2 * 5 * 4
+    assert "negative share A" in str(found)
+    assert repr(found).startswith("<Estimates: mean of 1200 texts with 240 codes")
+    assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
+    assert found.gold_worth("gold") == pytest.approx(N_GOLD)
+    assert found.covariance("dsl", "negative").shape == (3, 3)
+    with pytest.raises(ValueError, match="outcome must be one of 'negative', 'positive'"):
+        found.covariance("dsl")
+    labels = DATA["label"].tolist()
+    codes = [DATA["code"][i] if i % 5 == 0 else None for i in range(N)]
+    assert lh.estimate(labels, codes, prob="simple").n_gold == N_GOLD

@@ -1,0 +1,162 @@
+"""Draws with known inclusion probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from llamaherd.research.statistics import sampling
+
+DRAWS = 2500
+
+
+def frequencies(draw: object, n_texts: int, draws: int = DRAWS) -> np.ndarray:
+    """How often each text was drawn, as a share of the draws."""
+    rng = np.random.default_rng(7)
+    counts = np.zeros(n_texts)
+    for _ in range(draws):
+        counts[draw(rng).rows] += 1
+    return counts / draws
+
+
+def assert_equal_probs(found: np.ndarray, probs: np.ndarray) -> None:
+    """By a chi-squared sum that no right draw exceeds once in a million times."""
+    spread = probs * (1 - probs) / DRAWS
+    assert found[spread == 0] == pytest.approx(probs[spread == 0])
+    z = (found - probs)[spread > 0] / np.sqrt(spread[spread > 0])
+    assert np.abs(z).max() < 5
+    assert (z**2).sum() < len(z) + 5 * math.sqrt(2 * len(z))
+
+
+def test_simple_draws() -> None:
+    found = frequencies(lambda rng: sampling.draw_simple(30, 12, rng), 30)
+    assert_equal_probs(found, np.full(30, 0.4))
+    draw = sampling.draw_simple(30, 12, np.random.default_rng(1))
+    assert draw.probs.tolist() == [0.4] * 12
+    assert sorted(set(draw.rows.tolist())) == draw.rows.tolist()
+
+
+@pytest.mark.parametrize(
+    "allocation", ["proportional", "equal", {"a": 5, "b": 1, "c": 4}]
+)
+def test_stratified_draws(allocation: object) -> None:
+    strata = ["a"] * 20 + ["b"] * 3 + ["c"] * 17
+
+    def draw(rng: np.random.Generator) -> sampling.Draw:
+        return sampling.draw_stratified(strata, 10, rng, allocation)
+
+    one = draw(np.random.default_rng(0))
+    assert_equal_probs(frequencies(draw, 40), one.all_probs)
+    sizes = (
+        {
+            "proportional": {"a": 4, "b": 2, "c": 4},
+            "equal": {"a": 4, "b": 3, "c": 3},
+        }.get(allocation, allocation)
+        if isinstance(allocation, str)
+        else allocation
+    )
+    assert Counter(strata[i] for i in one.rows) == sizes
+    assert one.all_probs.sum() == pytest.approx(10)
+
+
+def test_each_stratum_gets_two_where_it_has_them() -> None:
+    strata = ["rare"] + ["few"] * 2 + ["many"] * 997
+    draw = sampling.draw_stratified(strata, 50, np.random.default_rng(0))
+    assert Counter(strata[i] for i in draw.rows) == {"rare": 1, "few": 2, "many": 47}
+    assert draw.all_probs[0] == 1
+    with pytest.raises(ValueError, match=r"n must be between 5 .* and 1000, not 4"):
+        sampling.draw_stratified(strata, 4, np.random.default_rng(0))
+
+
+def test_unequal_draws() -> None:
+    sizes = np.random.default_rng(3).gamma(0.5, size=40)
+    probs = sampling.inclusion_probs(sizes, 12, 0.2)
+    assert probs.sum() == pytest.approx(12)
+    assert (probs >= 0.2 * 12 / 40 - 1e-12).all()
+    assert probs.max() == 1  # some sizes are that large
+
+    def draw(rng: np.random.Generator) -> sampling.Draw:
+        return sampling.draw_unequal(probs, rng)
+
+    assert_equal_probs(frequencies(draw, 40), probs)
+    assert all(len(draw(np.random.default_rng(i)).rows) == 12 for i in range(50))
+
+
+def test_inclusion_probabilities_by_hand() -> None:
+    # Half of 4 draws evenly: 0.2 each of 10. The rest by size: 2 of 12 parts a part.
+    sizes = np.array([3.0] + [1.0] * 9)
+    probs = sampling.inclusion_probs(sizes, 4, 0.5)
+    assert probs[0] == pytest.approx(0.2 + 2 * 3 / 12)
+    assert probs[1] == pytest.approx(0.2 + 2 * 1 / 12)
+    assert sampling.inclusion_probs(np.zeros(5), 2, 0.0).tolist() == [0.4] * 5
+    capped = sampling.inclusion_probs(np.array([100.0, 1, 1, 2]), 2, 0.0)
+    assert capped.tolist() == [1, 0.25, 0.25, 0.5]
+    with pytest.raises(ValueError, match="n must be at most 1, the number of texts"):
+        sampling.inclusion_probs(np.array([1.0, 0, 0]), 2, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_texts_with_any_probabilities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.gamma(0.1, size=5000) ** 2
+    probs = sampling.inclusion_probs(sizes, 700, 0.05)
+    draw = sampling.draw_unequal(probs, rng)
+    assert len(set(draw.rows.tolist())) == 700
+    assert set(np.flatnonzero(draw.all_probs == 1)) <= set(draw.rows.tolist())
+
+
+@pytest.mark.parametrize(
+    ("probs", "match"),
+    [
+        (
+            [0.5, 0.7],
+            "must sum to the number of texts to draw, a whole number, not to 1.2",
+        ),
+        ([1.5, 0.5], "a probability between 0 and 1"),
+        ([math.nan, 1.0], "a probability between 0 and 1"),
+        ([0.0, 0.0], "must sum"),
+    ],
+)
+def test_what_are_no_probabilities_is_refused(probs: list[float], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        sampling.draw_unequal(np.array(probs), np.random.default_rng(0))
+
+
+def test_sizes_by_the_textbook() -> None:
+    # Cochran, "Sampling Techniques", 1977, 4.4: share 0.5, +- 0.05 at 95%: 385; with
+    # 1,000 in all 385 / (1 + 384 / 1000).
+    assert sampling.gold_size(0.05).gold == 385
+    assert sampling.gold_size(0.05, population=1000).gold == 278
+    assert sampling.gold_size(0.05).dsl is None
+
+
+def test_sizes_with_labels() -> None:
+    # Right in 90% at a share of one half: kappa 0.8, and errors have the variance 0.1.
+    size = sampling.gold_size(0.05, accuracy=0.9)
+    z = 1.959963984540054
+    assert size.kappa == pytest.approx(0.8)
+    assert size.dsl == math.ceil(z**2 * 0.1 / 0.05**2)
+    assert size.ppi == math.ceil(z**2 * 0.25 * (1 - 0.64) / 0.05**2)
+    assert size == sampling.gold_size(0.05, kappa=0.8) or size.kappa != 0.8
+    assert "154 texts by DSL" in str(size)
+    perfect = sampling.gold_size(0.05, accuracy=1.0)
+    assert (perfect.dsl, perfect.ppi) == (10, 10)
+    useless = sampling.gold_size(0.05, kappa=0.0)
+    assert useless.dsl == 2 * useless.gold - 1  # 768.3 of 384.1: worse than none
+    assert useless.ppi == useless.gold
+    with pytest.raises(ValueError, match="not both"):
+        sampling.gold_size(0.05, accuracy=0.9, kappa=0.8)
+    with pytest.raises(ValueError, match=r"accuracy must be at least 0\.5, what chance"):
+        sampling.gold_size(0.05, accuracy=0.3)
+
+
+def test_a_size_gives_the_width_that_was_wanted() -> None:
+    rng = np.random.default_rng(5)
+    size = sampling.gold_size(0.06, share=0.4, population=3000)
+    codes = np.arange(3000) < 1200
+    means = [
+        codes[sampling.draw_simple(3000, size.gold, rng).rows].mean() for _ in range(2000)
+    ]
+    assert np.std(means) * 1.96 == pytest.approx(0.06, rel=0.06)

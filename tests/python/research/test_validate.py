@@ -1,0 +1,326 @@
+"""Validations: what goes in, what comes out, and what they warn of."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from llamaherd.research.statistics.intervals import wilson
+
+NAMES = ("positive", "neutral", "negative")
+
+
+@dataclass
+class Labelled:
+    """What `annotate` returns, as far as validations know it."""
+
+    labels: list[str | None]
+    probs: Any = None
+    names: tuple[str, ...] = NAMES
+    frame: dict[str, list[Any]] = field(default_factory=dict)
+    text: str | None = None
+
+
+@dataclass
+class Gold:
+    rows: list[int]
+    codes: list[list[Any]]
+    probs: list[float] | None
+
+
+def study(
+    n: int = 600, seed: int = 0
+) -> tuple[Labelled, list[str], np.ndarray[Any, Any]]:
+    """Texts with labels by probabilities that are right, and the labels that are true."""
+    generator = np.random.default_rng(seed)
+    raw = generator.normal(scale=2, size=(n, 3))
+    probs = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    cut = np.cumsum(probs, axis=1)
+    truth = [NAMES[j] for j in (generator.random((n, 1)) < cut).argmax(axis=1)]
+    labels: list[str | None] = [NAMES[j] for j in probs.argmax(axis=1)]
+    frame = {"text": [f"text {i}" for i in range(n)]}
+    return Labelled(labels, probs, frame=frame, text="text"), truth, probs
+
+
+def people(truth: list[str], rows: Any, error: float, seed: int = 0) -> list[str]:
+    generator = np.random.default_rng(seed)
+    return [
+        truth[i] if generator.random() > error else str(generator.choice(NAMES))
+        for i in rows
+    ]
+
+
+def test_all_of_it() -> None:
+    coded, truth, probs = study()
+    pi = np.where(probs.max(axis=1) < 0.7, 0.6, 0.3)
+    rows = np.flatnonzero(np.random.default_rng(1).random(600) < pi).tolist()
+    codes = [people(truth, rows, 0.1, 2), people(truth, rows, 0.1, 3)]
+    found = lh.validate(coded, Gold(rows, codes, pi[rows].tolist()))
+    assert (found.n_texts, found.n_gold, found.coders) == (
+        600,
+        len(rows),
+        ("coder 1", "coder 2"),
+    )
+    assert found.is_weighted
+    assert found.labels == NAMES
+    right = [a if a == b else None for a, b in zip(*codes, strict=True)]
+    hits = np.array([coded.labels[i] == r for i, r in zip(rows, right, strict=True)])
+    known = np.array([r is not None for r in right])
+    w = 1 / pi[rows]
+    assert found.accuracy.accuracy.value == pytest.approx(
+        np.average(hits[known], weights=w[known])
+    )
+    assert [a.name for a in found.model_agreement] == ["percent", "kappa", "alpha", "ac1"]
+    assert found.coder_agreement[0].value == pytest.approx(np.average(known, weights=w))
+    assert found.coder_agreement[1].value == pytest.approx(
+        lh.cohen_kappa(*codes, unit_weights=w).value
+    )
+    assert found.ceiling is not None
+    assert found.ceiling.people.value == pytest.approx(np.average(known, weights=w))
+    one = [
+        (coded.labels[i] == codes[0][g]) / 2 + (coded.labels[i] == codes[1][g]) / 2
+        for g, i in enumerate(rows)
+    ]
+    assert found.ceiling.model.value == pytest.approx(np.average(one, weights=w))
+    assert found.ceiling.difference.low < found.ceiling.difference.value
+    assert found.brier is not None
+    assert found.calibration is not None
+    assert found.calibration.ece < 0.12  # the probabilities are right
+    assert len(found.wrong) == (known & ~hits).sum()
+    sure = [each.prob for each in found.wrong]
+    assert sure == sorted(sure, reverse=True)
+    first = found.wrong[0]
+    assert first.text == f"text {first.row}"
+    assert coded.labels[first.row] == first.label != first.truth
+    assert any("do not count for accuracy" in told for told in found.warnings)
+
+
+def test_weights_make_the_numbers_those_of_all_texts() -> None:
+    # Errors are drawn four times as often: without weights accuracy is much too low.
+    coded, truth, _ = study(4000)
+    wrong = np.array([a != b for a, b in zip(coded.labels, truth, strict=True)])
+    pi = np.where(wrong, 0.8, 0.2)
+    rows = np.flatnonzero(np.random.default_rng(5).random(4000) < pi).tolist()
+    codes = [[truth[i] for i in rows]]
+    found = lh.validate(coded, Gold(rows, codes, pi[rows].tolist())).accuracy.accuracy
+    assert found.low < (~wrong).mean() < found.high
+    naive = lh.validate(coded, Gold(rows, codes, None))
+    assert naive.accuracy.accuracy.high < (~wrong).mean() - 0.05
+    assert any("unknown probabilities" in told for told in naive.warnings)
+
+
+def test_people_take_what_the_model_is_not_sure_of() -> None:
+    coded, truth, probs = study(2000)
+    coded.labels[7] = None
+    coded.probs[7] = math.nan
+    found = lh.validate(coded, [truth[i] if i < 1500 else None for i in range(2000)])
+    rows = found.for_people(0.9)
+    assert rows[0] == 7
+    sure = probs.max(axis=1)
+    kept = sorted(set(range(2000)) - set(rows))
+    assert sure[kept].min() > max(sure[i] for i in rows[1:])
+    judged = [i for i in kept if i < 1500]
+    share = np.mean([coded.labels[i] == truth[i] for i in judged])
+    assert 0.9 <= share < 0.92
+    assert len(found.for_people(0.9, sure=True)) > len(rows)
+    assert len(found.for_people(1.0, sure=True)) == 2000
+    plain = lh.validate(coded.labels, truth)
+    assert plain.calibration is None
+    with pytest.raises(ValueError, match="validate with prob="):
+        plain.for_people(0.9)
+
+
+def test_labels_come_in_many_kinds() -> None:
+    coded, truth, _ = study(200)
+    sure = coded.probs.max(axis=1)
+    columns = {"mine": coded.labels, "hers": truth, "p": sure.tolist()}
+    base = lh.validate(coded.labels, truth, prob=sure, labels=NAMES)
+    assert base.accuracy.accuracy.value == pytest.approx(
+        np.mean([a == b for a, b in zip(coded.labels, truth, strict=True)])
+    )
+    assert (base.accuracy.accuracy.low, base.accuracy.accuracy.high) == pytest.approx(
+        wilson(base.accuracy.accuracy.value, 200, 0.95)
+    )
+    categorical = pd.Series(pd.Categorical(coded.labels, categories=list(NAMES)))
+    for frame in (
+        columns,
+        pd.DataFrame(columns),
+        pl.DataFrame(columns),
+        pa.table(columns),
+        pd.DataFrame(columns).assign(mine=categorical),
+    ):
+        found = lh.validate(frame, label="mine", truth="hers", prob="p", labels=NAMES)
+        assert repr(found) == repr(base)
+        again = lh.validate(frame, truth, label="mine", prob=sure, labels=NAMES)
+        assert repr(again) == repr(base)
+    matrix = lh.validate(coded.labels, truth, prob=coded.probs, labels=NAMES)
+    assert matrix.brier is not None
+    assert base.brier is None
+    coded.text = None
+    assert repr(lh.validate(coded, pd.Series(truth))) == repr(matrix)
+
+
+def test_codes_of_several_people_come_in_many_kinds() -> None:
+    coded, truth, _ = study(80)
+    a, b = people(truth, range(80), 0.1, 1), people(truth, range(80), 0.2, 2)
+    some = [code if i % 2 else None for i, code in enumerate(b)]
+    base = lh.validate(coded, {"a": a, "b": some})
+    assert base.coders == ("a", "b")
+    assert base.n_gold == 80
+    as_list = lh.validate(coded, [a, some])
+    assert as_list.coders == ("coder 1", "coder 2")
+    coded.frame |= {"a": a, "b": some}
+    for found in (
+        lh.validate(coded, pd.DataFrame({"a": a, "b": some})),
+        lh.validate(coded, truth=["a", "b"]),
+        as_list,
+    ):
+        assert repr(found) == repr(base)
+    assert base.coder_agreement[0].n_units == 40
+
+
+def test_what_most_people_say_is_right() -> None:
+    found = lh.validate(
+        ["x", "x", "y", "y"],
+        [["x", "x", "y", "x"], ["x", "y", "y", "y"], ["y", "x", None, None]],
+    )
+    assert found.accuracy.n == 3  # the last is a tie
+    assert found.accuracy.accuracy.value == 1
+    assert any("1 texts on which as many people" in told for told in found.warnings)
+
+
+def test_ordered_labels() -> None:
+    coded = ["low", "mid", "high", "low", "high", "mid"] * 5
+    gold = ["low", "mid", "high", "mid", "high", "low"] * 5
+    levels = ["low", "mid", "high"]
+    found = lh.validate(coded, gold, labels=levels, scale="ordinal")
+    names = [a.name for a in found.model_agreement]
+    assert names == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+    weighted = lh.cohen_kappa(coded, gold, weights="quadratic", levels=levels)
+    assert found.model_agreement[2] == weighted
+    alpha = lh.krippendorff_alpha([coded, gold], scale="ordinal", levels=levels)
+    assert found.model_agreement[3] == alpha
+    with pytest.raises(ValueError, match="levels must tell the order"):
+        lh.validate(coded, gold, scale="ordinal")
+    with pytest.raises(ValueError, match=r"all labels in their order.*\['high'\]"):
+        lh.validate(coded, gold, labels=levels[:2], scale="ordinal")
+    numbers = lh.validate([1, 2, 3, 3], [1, 2, 3, 2], scale="interval")
+    assert numbers.model_agreement[3].value == pytest.approx(
+        lh.krippendorff_alpha([[1, 2, 3, 3], [1, 2, 3, 2]], scale="interval").value
+    )
+
+
+def test_warnings() -> None:
+    coded = Labelled(["positive"] * 30 + ["neutral"] * 8 + [None, None])
+    gold: list[Any] = (
+        ["positive"] * 28 + ["neutral"] * 2 + ["other"] * 8 + ["neutral"] * 2
+    )
+    told = "\n".join(lh.validate(coded, gold).warnings)
+    assert "Only 38 texts are compared" in told
+    assert "neutral (2), negative (0), other (8)" in told
+    assert "One person coded" in told
+    assert "2 texts with codes have no label" in told
+    assert "labels that the model could not: other" in told
+    part = lh.validate(["a"] * 4, Gold([0, 1, 3], [["a", None, "a"]], [0.5] * 3))
+    assert any("1 texts of the sample have no code" in told for told in part.warnings)
+    always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
+    assert any("no better than giving always 'a'" in told for told in always.warnings)
+    random = np.random.default_rng(0).choice(["a", "b"], (2, 100)).tolist()
+    low = lh.validate(random[0], random)
+    assert any("People agree little" in told for told in low.warnings)
+    none = lh.validate(["a", "b"], [None, None])
+    assert none.warnings[0].startswith("No text has both")
+    assert none.n_gold == 0
+    assert "0 of 2 texts" in repr(none)
+
+
+def test_it_can_be_stored_and_read() -> None:
+    coded, truth, _ = study(100)
+    found = lh.validate(coded, [truth, people(truth, range(100), 0.2)])
+    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert stored["accuracy"]["accuracy"]["value"] == found.accuracy.accuracy.value
+    assert len(stored["coverage"]["threshold"]) == len(found.coverage.threshold)
+    table = found.to_pandas()
+    assert list(table.columns) == [
+        "part",
+        "measure",
+        "label",
+        "value",
+        "low",
+        "high",
+        "n",
+    ]
+    f1 = table[(table["measure"] == "f1") & (table["label"] == "neutral")]
+    assert f1["value"].item() == found.accuracy.per_label[1].f1.value
+    parts = set(table["part"])
+    assert parts == {
+        "accuracy",
+        "baseline",
+        "label",
+        "model and people",
+        "between people",
+        "ceiling",
+        "calibration",
+    }
+
+
+def test_the_page_is_for_a_terminal() -> None:
+    coded, truth, _ = study(300)
+    coded.frame["text"] = ["a long text " * 20] * 300
+    page = repr(lh.validate(coded, [truth, people(truth, range(300), 0.2)]))
+    plain = [line for line in page.splitlines() if not line.startswith("! ")]
+    assert max(map(len, plain)) <= 88
+    assert "300 of 300 texts coded by 2 people" in plain[0]
+    for title in ("accuracy", "macro F1", "always", "two people agree", "Brier score"):
+        assert any(line.startswith(title) for line in plain), title
+    assert any("Krippendorff's alpha" in line and line.count("[") == 2 for line in plain)
+    wide = lh.validate(list("abcdefghij") * 3, list("abcdefghij") * 3)
+    assert "model \\ people" not in repr(wide)
+
+
+def test_numbers_are_what_people_wrote_as_text() -> None:
+    labels = [1, 2, 3, 2.0, None]
+    base = lh.validate(labels, [1, 2, 2, 2, 1], scale="ordinal")
+    found = lh.validate(labels, ["1", "2", "2", "2.0", "1"], scale="ordinal")
+    assert repr(found) == repr(base)
+    text = lh.validate(labels, ["1", "2", "2", "none", "1"])
+    assert text.accuracy.accuracy.value == 0.5
+    assert text.labels == ("1", "2", "3", "none")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"coded": ["a"]}, "gold must have people's codes, or truth"),
+        ({"coded": {"x": ["a"]}, "gold": ["a"]}, "label must be the name of the column"),
+        ({"coded": {"x": ["a"]}, "gold": ["a"], "label": "y"}, "label must be a column"),
+        ({"coded": ["a", "b"], "gold": ["a"]}, "for each of 2 texts, not 1"),
+        ({"coded": ["a"], "gold": Gold([1], [["a"]], None)}, "has the row 1"),
+        ({"coded": ["a"], "gold": Gold([0], [["a", "b"]], None)}, "as many codes"),
+        ({"coded": ["a"], "gold": Gold([0], [], None)}, "the sample has none yet"),
+        ({"coded": ["a"], "gold": Gold([0], [["a"]], [0.0])}, "above 0, up to 1"),
+        ({"coded": ["a"], "gold": ["a"], "prob": [0.1, 0.2]}, "for each of 1 texts"),
+        ({"coded": ["a"], "gold": ["a"], "prob": [[0.1]]}, r"labels \[\], not 1"),
+        ({"coded": ["a"], "gold": ["a"], "level": 95}, "level must be between"),
+        ({"coded": ["a"], "gold": ["a"], "scale": "metric"}, "scale must be one of"),
+        ({"coded": ["a"], "gold": ["a"], "n_bootstrap": -1}, "n_bootstrap must be"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lh.validate(**arguments)
+
+
+def test_what_is_no_list_is_refused() -> None:
+    with pytest.raises(TypeError, match="coded must be a list"):
+        lh.validate("a", ["a"])
+    with pytest.raises(TypeError, match="gold must be a list"):
+        lh.validate(["a"], 3)
