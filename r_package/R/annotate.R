@@ -94,7 +94,7 @@ annotate_texts <- function(
   display <- list(verbosity = check_whole(verbosity), progress = check_flag(progress))
 
   roles <- py_call("annotate_roles", codebook$content, options, error_call = error_call)
-  names <- column_names(as_text(roles), columns, names(data), error_call)
+  names <- new_names(as_text(roles), columns, names(data), error_call)
   run <- quietly(
     display$verbosity < 0,
     run_coding(object, texts$values, codebook, options, display$progress, error_call)
@@ -218,7 +218,7 @@ coding_options <- function(env) {
 }
 
 # Names of the new columns by what they are; those not wanted are left out.
-column_names <- function(roles, columns, there, error_call) {
+new_names <- function(roles, columns, there, error_call) {
   made <- stats::setNames(roles, roles)
   if (!is.null(columns)) {
     if (!is.character(columns) && !all(is.na(columns))) {

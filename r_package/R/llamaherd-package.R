@@ -12,6 +12,8 @@
 #'   data frame; [schema_prompt()] tells the model.
 #' * [classify_parallel()] gives the probability of each label, [score_parallel()] that of given
 #'   continuations, [perplexity()] that of texts.
+#' * [codebook()] says what is asked of texts, [annotate_texts()] codes a data frame by it,
+#'   [robustness()] tells how far the labels depend on its words.
 #' * [embed_parallel()] makes vectors of texts.
 #' * [validate()] tells how far labels can be believed, [agreement()] how far coders agree.
 #' * [gold_sample()] draws texts for people to code, [estimate()] corrects what labels get wrong.
@@ -109,8 +111,8 @@
 #' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'
-#' Ctrl-C during [generate_parallel()], [generate()] or [embed_parallel()] is an interrupt of class
-#' `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
+#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is
+#' an interrupt of class `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.research import frames
 from llamaherd.research.annotate import annotate
 from llamaherd.research.codebook import JOINED, Codebook
+from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 from llamaherd.research.variants import named, variants_of
 
 if TYPE_CHECKING:
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from llamaherd.api.progress import ProgressOption
     from llamaherd.core.calibration import Floats
     from llamaherd.core.stats import Progress
+    from llamaherd.research.statistics.ratings import Scale
     from llamaherd.research.variants import Variant
     from llamaherd.run.context import Context
 
     Contexts = Context | Llama | Sequence[Context | Llama] | Mapping[str, Context | Llama]
-
-# Part of the room for statistics, which a smaller installation may lack.
-_ALPHA = ("llamaherd.research.statistics.krippendorff", "krippendorff_alpha")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,14 +252,9 @@ def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
 
 
 def _alpha(labels: Sequence[Sequence[str | None]], codebook: Codebook) -> float | None:
-    module, function = _ALPHA
-    try:
-        alpha = getattr(importlib.import_module(module), function)
-    except ImportError:
-        return None
-    scale = "ordinal" if codebook.type == "ordinal" else "nominal"
+    scale: Scale = "ordinal" if codebook.type == "ordinal" else "nominal"
     levels = None if codebook.type == "multiple" else codebook.names
-    found = float(alpha(labels, scale=scale, levels=levels, n_bootstrap=0).value)
+    found = krippendorff_alpha(labels, scale=scale, levels=levels, n_bootstrap=0).value
     return None if math.isnan(found) else found
 
 
