@@ -165,6 +165,7 @@ def test_what_has_no_solution_is_said() -> None:
         )
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     draws = 200
     found = coverage.measured(draws, seed=3)
@@ -184,6 +185,7 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     assert max(naive.values()) < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
 def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
     rng = np.random.default_rng(11)
