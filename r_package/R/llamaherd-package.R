@@ -4,25 +4,6 @@
 #' Answers a vector of prompts with a language model that runs on your own machine:
 #' nothing leaves it, and there is no server to run.
 #'
-<<<<<<< HEAD
-#' * [model_load()] and [context_create()] make ready.
-#' * [generate_parallel()] answers a vector of prompts, [generate()] a single one.
-#' * [vote()] tells what several samples of each prompt say together.
-#' * [type_object()] and its like describe data, which `generate_parallel(schema = )` gives as a
-#'   data frame; [schema_prompt()] tells the model.
-#' * [classify_parallel()] gives the probability of each label, [score_parallel()] that of given
-#'   continuations, [perplexity()] that of texts.
-#' * [codebook()] says what is asked of texts, [annotate_texts()] codes a data frame by it,
-#'   [robustness()] tells how far the labels depend on its words.
-#' * [embed_parallel()] makes vectors of texts.
-#' * [validate()] tells how far labels can be believed, [agreement()] how far coders agree.
-#' * [gold_sample()] draws texts for people to code, [estimate()] corrects what labels get wrong.
-#' * [apply_chat_template()] turns messages into a prompt for a chat model.
-#' * [journal_read()] reads what `generate_parallel(journal = )` stored.
-#' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
-#' * [model_optimize()] makes a model faster on this computer.
-#' * [install_llamaherd()] sets up the Python package that does the work.
-=======
 #' @section Ten lines:
 #'
 #'     library(llamaherd)
@@ -67,9 +48,10 @@
 #' * [last_results()]: what Ctrl-C left. [document_start()]: a log of a run with all hashes.
 #'
 #' From texts to estimates
-#' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels.
-#' * [gold_sample()] draws texts for people to code, [validate()] compares, [estimate()] corrects
-#'   shares, means and regressions for what labels get wrong.
+#' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
+#'   [prompt_preview()] shows the prompt, [robustness()] how far labels depend on its words.
+#' * [gold_sample()] draws texts for people to code, [validate()] compares, [agreement()] tells how
+#'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get wrong.
 #'
 #' Several models
 #' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
@@ -79,7 +61,6 @@
 #'
 #' Looking inside
 #' * [tokenize()], [detokenize()], [model_metadata()].
->>>>>>> models
 #'
 #' @section Python:
 #' The package of the same name in Python does the work. It is looked for, in this order:
