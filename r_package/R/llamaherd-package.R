@@ -52,7 +52,7 @@
 #'   [prompt_preview()] shows the prompt, [robustness()] how far labels depend on its words.
 #' * [gold_sample()] draws texts for people to code, [validate()] compares, [agreement()] tells how
 #'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get
-#' wrong.
+#'   wrong.
 #'
 #' Several models
 #' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
