@@ -1,9 +1,9 @@
 #' Have several models annotate the same texts
 #'
 #' Each model answers the same prompts, or prompts of its own, and the answers come back in one
-#' table in a long and in a wide form. `validate()` compares them with each other and with
+#' table in a long and in a wide form. [validate()] compares them with each other and with
 #' people's labels. For a codebook, labels with probabilities and estimates see
-#' `annotate_texts()`.
+#' [annotate_texts()].
 #'
 #' @section Prompts:
 #' `prompts` is one of these, for all models, or in a model's specification for that one alone:

@@ -51,8 +51,8 @@
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the rows of
 #'   `data` that were drawn; `ids`, `texts`, `labels` and `probs` of these; `all_probs`, the
 #'   inclusion probability of every row of `data`; `strata`; `names`; `codes`, a list with a
-#'   character vector for each coder; `gold`, what most coders said; and `design`. As a data frame it has a row for
-#'   each text. It may be kept with [saveRDS()].
+#'   character vector for each coder; `gold`, what most coders said; and `design`. As a data
+#'   frame it has a row for each text. It may be kept with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,

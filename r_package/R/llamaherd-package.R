@@ -58,8 +58,15 @@
 #' * `generate_parallel(journal = )` goes on after a crash; [journal_read()] shows what is done.
 #' * [last_results()]: what Ctrl-C left. [document_start()]: a log of a run with all hashes.
 #'
+#' From texts to estimates
+#' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
+#'   [prompt_preview()] shows the prompt, [robustness()] how far labels depend on its words.
+#' * [gold_sample()] draws texts for people to code, [validate()] compares, [agreement()] tells how
+#'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get
+#'   wrong.
+#'
 #' Several models
-#' * [explore()], [annotation_sink_csv()].
+#' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
 #'
 #' Speed and memory
 #' * [context_create()].
@@ -97,8 +104,9 @@
 #' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'
-#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is an interrupt of class
-#' `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
+#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is
+#' an interrupt of class `llamaherd_interrupt`, whose `results` has all that was done; see
+#' [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal

@@ -411,3 +411,28 @@ def test_a_column_may_be_called_frame() -> None:
     assert lh.estimate(data, gold()).n_texts == N
     with pytest.raises(ValueError, match="cluster is for target='population'"):
         lh.estimate(data, gold(), cluster="speaker", target="texts")
+
+
+def groups(data: Any, **options: Any) -> list[str]:
+    found = lh.estimate(
+        data, gold(), outcome="negative", by="party", methods=["naive"], **options
+    )
+    return [row.group for row in found.rows]
+
+
+def test_the_order_of_groups() -> None:
+    assert groups(DATA) == ["A", "B", "C", "B - A", "C - A"]
+    wanted = ["C", "A", "B", "A - C", "B - C"]
+    names = ["C", "never", "A", "B"]
+    assert groups(DATA, order={"party": names}) == wanted
+    ordered = DATA.assign(party=pd.Categorical(DATA["party"], categories=names))
+    assert groups(ordered) == wanted
+    columns = {name: DATA[name].tolist() for name in DATA}
+    assert groups(pl.DataFrame(columns).cast({"party": pl.Enum(names)})) == wanted
+    assert groups(columns) == groups(DATA)
+    with pytest.raises(ValueError, match="order of 'party' lacks 'C'"):
+        groups(DATA, order={"party": ["A", "B"]})
+    with pytest.raises(
+        ValueError, match=r"order must be of columns in by, not \['age'\]"
+    ):
+        groups(DATA, order={"age": [1]})
