@@ -173,9 +173,8 @@ ggplot_matrix <- function(picture) {
       )
   }
   plot +
-    ggplot2::scale_fill_gradient(
-      low = "#F7FBFF",
-      high = shades[[1]],
+    ggplot2::scale_fill_gradientn(
+      colours = blues,
       limits = c(0, 1.15),
       guide = "none"
     ) +

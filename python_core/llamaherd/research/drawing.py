@@ -45,6 +45,18 @@ _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # labels may have dollars
     "axes.unicode_minus": True,
 }
+# For what the first one lacks, where they are installed.
+_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Arial Unicode MS",
+)
 _NAME_WIDTH = 26  # characters of a line of a row's name
 _NAME_LINES = 3
 MISSING = "plots need matplotlib, which is not installed: pip install 'llamaherd[plot]'"
@@ -59,9 +71,12 @@ def style() -> Iterator[None]:
     """
     try:
         import matplotlib as mpl  # noqa: PLC0415 - optional
+        from matplotlib.font_manager import get_font_names  # noqa: PLC0415 - optional
     except ImportError as error:
         raise ImportError(MISSING) from error
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    there = set(get_font_names())
+    fonts = ["DejaVu Sans", *(name for name in _FONTS if name in there)]
+    with mpl.rc_context({**_STYLE, "font.family": fonts}), warnings.catch_warnings():
         # In an SVG the reader's fonts have what ours lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
