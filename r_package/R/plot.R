@@ -112,6 +112,7 @@ wrapped <- function(x, width = 26L, n_lines = 3L) {
       lines <- strwrap(name, width)
       # Words that are too long by themselves.
       lines <- unlist(lapply(lines, in_pieces, width))
+      lines <- lines[nzchar(lines)]
       if (length(lines) > n_lines) {
         lines <- lines[seq_len(n_lines)]
         lines[[n_lines]] <- paste0(substr(lines[[n_lines]], 1L, width - 3L), "...")

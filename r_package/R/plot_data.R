@@ -32,7 +32,7 @@ picture_coded <- function(x) {
   data <- if (is.null(sure)) {
     data.frame(row = names, part = "texts", n = counts)
   } else {
-    band <- matrix(findInterval(-sure, -bands, left.open = FALSE) + 1L, nrow(sure))
+    band <- matrix(findInterval(-sure, -bands, left.open = TRUE) + 1L, nrow(sure))
     parts <- lapply(seq_along(bands), \(b) {
       n <- colSums(has & !is.na(band) & band == b)
       data.frame(row = names, part = names(bands)[[b]], n = n)

@@ -13,6 +13,7 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
+from llamaherd.research.answers import CANCELLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -230,7 +231,7 @@ def test_rows_that_were_not_computed_are_not_compared(
     def cancel(contents: Any) -> None:
         contents["labels"]["values"][2] = None
         contents["probs"][2] = None
-        contents["errors"]["2"] = "cancelled"
+        contents["errors"]["2"] = CANCELLED
 
     found = lh.reproduce(changed(written, tmp_path, cancel), model)
     assert (found.n, found.n_same) == (4, 4)
