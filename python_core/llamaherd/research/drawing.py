@@ -361,7 +361,8 @@ def _curve(picture: Curve, ax: Axes, figure: Figure | None) -> None:
             alpha=0.35,
             linewidth=0,
         )
-        handles += ax.plot(picture.x, picture.y, color=PALETTE[0], linewidth=1.5)
+        few = {"marker": "o"} if len(picture.x) < 3 else {}
+        handles += ax.plot(picture.x, picture.y, color=PALETTE[0], linewidth=1.5, **few)
         handles[1].set_label("labels of the model")
         ends = [v for v in (*picture.low, *picture.y) if not math.isnan(v)]
         ax.set_ylim(max(0.0, min(ends, default=0.0) - 0.05), 1.01)

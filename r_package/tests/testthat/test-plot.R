@@ -12,7 +12,11 @@ long <- "a label of many words that goes on and on, for more than two lines of a
 kinds <- c("no", long, strrep("x", 70))
 
 coded_frame_of <- function(n = 30) {
-  probs <- matrix(rep(c(0.95, 0.04, 0.01, 0.3, 0.6, 0.1), length.out = 3 * n), n, byrow = TRUE)
+  probs <- matrix(
+    rep(c(0.95, 0.04, 0.01, 0.3, 0.6, 0.1), length.out = 3 * n),
+    n,
+    byrow = TRUE
+  )
   labels <- factor(kinds[max.col(probs)], kinds)
   labels[[3]] <- NA
   frame <- data.frame(text = paste("text", seq_len(n)), label = labels, probs)
@@ -197,7 +201,11 @@ test_that("numbers of a validation are those that it has", {
   shown <- picture_measures(found)$data
   of <- found$table
   accuracy <- of[of$measure == "accuracy", ]
-  expect_equal(unlist(shown[1, c("value", "low", "high")]), unlist(accuracy[4:6]), ignore_attr = TRUE)
+  expect_equal(
+    unlist(shown[1, c("value", "low", "high")]),
+    unlist(accuracy[4:6]),
+    ignore_attr = TRUE
+  )
   counts <- picture_confusion(found)$data
   at <- counts$row == "a" & counts$column == "b"
   expect_identical(counts$n[at], 6L)

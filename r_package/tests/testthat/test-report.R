@@ -17,7 +17,10 @@ test_that("labels, probabilities and how they came about arrive", {
   expect_identical(sent[[1]]$names, list("yes", "n"))
   expect_equal(sent[[1]]$probs[[1]], list(0.5, coded$p_n[[1]]))
   expect_identical(sent[[1]]$run, attr(coded, "llamaherd")$run_json)
-  expect_identical(sent[[2]], list(validation = NULL, estimates = NULL, robustness = NULL))
+  expect_identical(
+    sent[[2]],
+    list(validation = NULL, estimates = NULL, robustness = NULL)
+  )
   expect_identical(sent[[3]], list(title = NULL, texts = FALSE, n_examples = 3L))
 })
 
