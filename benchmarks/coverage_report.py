@@ -38,9 +38,9 @@ def setting(found: dict[str, Any]) -> str:
     highest = max(row["coverage"] for row in valid)
     return (
         f"{found['draws']:,} draws of {found['n_texts']:,} texts with a gold sample of "
-        f"{found['n_gold']}; labels are right in {found['accuracy']:.1%}. Monte Carlo error, "
-        f"three standard errors: ±{error:.1%}. Of {len(valid)} coverages of valid methods "
-        f"{sum(inside)} are within it, from {lowest:.1%} to {highest:.1%}; "
+        f"{found['n_gold']}; labels are right in {found['accuracy']:.1%}. Monte Carlo "
+        f"error, three standard errors: ±{error:.1%}. Of {len(valid)} coverages of valid "
+        f"methods {sum(inside)} are within it, from {lowest:.1%} to {highest:.1%}; "
         f"{found['n_failed']} estimates had no solution.\n"
     )
 
@@ -58,7 +58,9 @@ def design_table(found: dict[str, Any], design: str) -> str:
         f"| {design} sample | truth | " + " | ".join(_METHODS.values()) + " |",
         "|---|---:|" + "---:|" * len(_METHODS),
     ]
-    truths = {(row["estimate"], row["coefficient"]): row["truth"] for row in found["rows"]}
+    truths = {
+        (row["estimate"], row["coefficient"]): row["truth"] for row in found["rows"]
+    }
     for key, title in _NAMES.items():
         values = [cells.get((*key, method), "") for method in _METHODS]
         lines.append(f"| {title} | {truths[key]:.3f} | " + " | ".join(values) + " |")

@@ -29,6 +29,9 @@
 #' @param levels All labels in their order; NULL: the levels of factors, or what occurs. Text needs
 #'   it for `scale = "ordinal"`.
 #' @param weights A weight for each unit, such as 1 / inclusion probability.
+#' @param kappa_weights For two coders: how grave disagreements are, for a row `weighted kappa`:
+#'   numbers by the distance of the two labels' places, from 0 on, such as `c(0, 1, 4)` for three
+#'   labels, or a matrix of disagreement.
 #' @param level Of the confidence intervals.
 #' @param n_bootstrap Draws for the interval of alpha; 0: none.
 #' @param seed Of these draws.
@@ -59,6 +62,7 @@ agreement <- function(
   scale = NULL,
   levels = NULL,
   weights = NULL,
+  kappa_weights = NULL,
   level = 0.95,
   n_bootstrap = 2000L,
   seed = 0L
@@ -70,6 +74,7 @@ agreement <- function(
     scale = check_scale(scale, coders, error_call),
     levels = levels,
     weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
+    kappa_weights = kappa_weights_list(kappa_weights, error_call),
     level = check_number(level),
     n_bootstrap = check_whole(n_bootstrap, min = 0),
     seed = check_whole(seed, min = 0)
@@ -170,6 +175,18 @@ check_levels <- function(levels, columns, error_call, arg = "levels") {
     abort_argument(arg, "different labels, in their order", levels, error_call)
   }
   as_codes(levels)
+}
+
+# A vector as a list, a matrix as a list of rows.
+kappa_weights_list <- function(x, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (!is.numeric(x) || anyNA(x)) {
+    must <- "numbers by distance, or a matrix of them"
+    abort_argument("kappa_weights", must, x, error_call)
+  }
+  if (is.matrix(x)) rows_of(x) else as_py_list(as.double(x))
 }
 
 check_numeric <- function(

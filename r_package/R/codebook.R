@@ -68,6 +68,7 @@ codebook <- function(
 ) {
   error_call <- rlang::current_env()
   rlang::check_required(question)
+  question <- check_string(question)
   type <- type %||%
     if (!is.null(schema)) {
       "fields"
@@ -77,8 +78,12 @@ codebook <- function(
       "label"
     }
   type <- check_choice(type, c("label", "ordinal", "multiple", "fields"))
+  if (is.null(labels) && type != "fields") {
+    must <- "a character vector of labels, or of definitions with labels as names"
+    abort_argument("labels", must, labels, error_call)
+  }
   content <- list(
-    question = value_json(check_string(question), "question", error_call),
+    question = value_json(question, "question", error_call),
     labels = labels_json(labels, error_call),
     type = value_json(type, "type", error_call),
     schema = if (!is.null(schema)) schema_text(schema, "schema", error_call),

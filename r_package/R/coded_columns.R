@@ -1,8 +1,21 @@
 # Columns of data frames of coded texts, as Python takes them.
 
-# What annotate_texts() wrote down about its columns; an empty list for other data frames.
+# Columns that annotate_texts() knows: label, text, margin and prob, and names, the labels. An
+# empty list for other data frames.
 coded_columns <- function(data) {
-  if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd") else list()
+  if (!inherits(data, "llamaherd_coded")) {
+    return(list())
+  }
+  known <- attr(data, "llamaherd")
+  by_role <- as.list(known$columns)
+  there <- \(name) if (length(name) == 1 && name %in% names(data)) unname(name)
+  list(
+    label = there(known$label),
+    text = there(known$text),
+    names = known$names,
+    margin = there(by_role$margin),
+    prob = there(by_role$prob)
+  )
 }
 
 check_data <- function(x, error_call, arg = "data") {
@@ -13,7 +26,7 @@ check_data <- function(x, error_call, arg = "data") {
 }
 
 # Names of columns that were given as strings, or as unquoted names; NULL if none were.
-column_names <- function(quo, data, arg, error_call) {
+columns_named <- function(quo, data, arg, error_call) {
   expr <- rlang::quo_get_expr(quo)
   if (is.null(expr)) {
     return(NULL)
@@ -44,7 +57,7 @@ columns_of_data <- function(data) {
 }
 
 one_column <- function(quo, data, arg, error_call) {
-  found <- column_names(quo, data, arg, error_call)
+  found <- columns_named(quo, data, arg, error_call)
   if (length(found) > 1) {
     abort_argument(arg, "one column", found, error_call)
   }

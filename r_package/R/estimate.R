@@ -33,8 +33,8 @@
 #' @param outcome Without a formula: the labels whose shares are estimated; or a named vector with a
 #'   number for each label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is. `NULL`:
 #'   the share of each label.
-#' @param by Columns: shares or means for each of their values, and differences from the first.
-#'   Names, or unquoted as in `c(party, year)`.
+#' @param by Columns: shares or means for each of their values, and differences from the first
+#'   (of a factor: of its first level). Names, or unquoted as in `c(party, year)`.
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL`: `"mean"` without a formula, `"ols"` with
 #'   one.
 #' @param methods Which, in this order.
@@ -64,7 +64,7 @@
 #' )
 #'
 #' gold <- gold_sample(speeches, 300, text = text, label = label, seed = 1)
-#' gold <- read_gold(data.frame(id = gold$id, code = truth[gold$rows]), gold)
+#' gold <- read_gold(data.frame(id = gold$ids, code = truth[gold$rows]), gold)
 #'
 #' estimate(speeches, gold, outcome = "against", by = party)
 #' fit <- estimate(speeches, gold, label == "against" ~ party, model = "logit")
@@ -101,7 +101,7 @@ estimate <- function(
   text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
     there(known$text) %||%
     there(design$text)
-  by <- column_names(rlang::enquo(by), coded, "by", error_call)
+  by <- columns_named(rlang::enquo(by), coded, "by", error_call)
   cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
   methods <- check_methods(methods, error_call)
   options <- list(
@@ -119,6 +119,7 @@ estimate <- function(
     options$by <- if (!is.null(by)) as_py_list(by)
     options$outcome <- check_outcome(outcome, error_call)
     options$cluster <- cluster
+    options$order <- levels_by(coded, by)
     columns <- py_columns(coded, c(uses, by, cluster))
     found <- py_call("estimate_means", columns, codes$python, options)
   } else {
@@ -170,6 +171,12 @@ check_outcome <- function(x, error_call) {
     abort_argument("outcome", must, x, error_call)
   }
   as_py_list(check_text(x, "outcome", error_call))
+}
+
+# Levels of those columns that are factors: the order of groups.
+levels_by <- function(data, by) {
+  factors <- Filter(\(name) is.factor(data[[name]]), by)
+  rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)
 }
 
 # Codes as Python takes them, and the rows that have one with what it is.

@@ -49,10 +49,10 @@
 #' @param shuffle Whether to write in a random order.
 #' @param bom Whether to write the mark by which Excel knows UTF-8.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the rows of
-#'   `data` that were drawn; `id`, `text`, `label` and `prob` of each; `all_probs`, the inclusion
-#'   probability of every row of `data`; `strata`; `names`; `codes`, a list with a character vector
-#'   for each coder; `gold`, what most coders said; and `design`. As a data frame it has a row for
-#'   each text. It may be kept with [saveRDS()].
+#'   `data` that were drawn; `ids`, `texts`, `labels` and `probs` of these; `all_probs`, the
+#'   inclusion probability of every row of `data`; `strata`; `names`; `codes`, a list with a
+#'   character vector for each coder; `gold`, what most coders said; and `design`. As a data
+#'   frame it has a row for each text. It may be kept with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
@@ -89,7 +89,7 @@ gold_sample <- function(
   error_call <- rlang::current_env()
   check_data(data, error_call)
   known <- coded_columns(data)
-  by <- column_names(rlang::enquo(by), data, "by", error_call)
+  by <- columns_named(rlang::enquo(by), data, "by", error_call)
   text <- one_column(rlang::enquo(text), data, "text", error_call) %||% known$text
   label <- one_column(rlang::enquo(label), data, "label", error_call) %||% known$label
   id <- one_column(rlang::enquo(id), data, "id", error_call)
@@ -228,10 +228,10 @@ new_gold <- function(value) {
   structure(
     list(
       rows = as.integer(unlist(value[["rows"]]) + 1),
-      id = as_text(value[["ids"]]),
-      text = as_text(value[["texts"]]),
-      label = as_text(value[["labels"]]),
-      prob = as.double(unlist(value[["probs"]])),
+      ids = as_text(value[["ids"]]),
+      texts = as_text(value[["texts"]]),
+      labels = as_text(value[["labels"]]),
+      probs = as.double(unlist(value[["probs"]])),
       all_probs = as.double(unlist(value[["all_probs"]])),
       strata = as.integer(unlist(value[["strata"]]) + 1),
       names = as_text(value[["names"]]),
@@ -275,22 +275,22 @@ check_names_of <- function(x, error_call) {
 
 #' @export
 as.data.frame.llamaherd_gold <- function(x, ...) {
-  columns <- c(x[c("id", "text", "label", "prob")], x$codes)
-  if (all(is.na(x$text))) {
+  columns <- list(id = x$ids, text = x$texts, label = x$labels, prob = x$probs)
+  if (all(is.na(x$texts))) {
     columns$text <- NULL
   }
-  new_frame(columns, length(x$id))
+  new_frame(c(columns, x$codes), length(x$ids))
 }
 
 #' @export
 format.llamaherd_gold <- function(x, ...) {
   n_coded <- sum(!is.na(x$gold))
   n_coders <- length(x$codes)
-  range <- format(range(x$prob), digits = 3, trim = TRUE)
+  range <- format(range(x$probs), digits = 3, trim = TRUE)
   c(
     sprintf(
       "<llamaherd_gold> %d of %d texts, drawn %s",
-      length(x$id),
+      length(x$ids),
       length(x$all_probs),
       c(
         simple = "simply",

@@ -4,22 +4,63 @@
 #' Answers a vector of prompts with a language model that runs on your own machine:
 #' nothing leaves it, and there is no server to run.
 #'
-#' * [model_load()] and [context_create()] make ready.
-#' * [generate_parallel()] answers a vector of prompts, [generate()] a single one.
-#' * [vote()] tells what several samples of each prompt say together.
-#' * [type_object()] and its like describe data, which `generate_parallel(schema = )` gives as a
-#'   data frame; [schema_prompt()] tells the model.
-#' * [classify_parallel()] gives the probability of each label, [score_parallel()] that of given
-#'   continuations, [perplexity()] that of texts.
-#' * [codebook()] says what is asked of texts, [annotate_texts()] codes a data frame by it,
-#'   [robustness()] tells how far the labels depend on its words.
-#' * [embed_parallel()] makes vectors of texts.
-#' * [gold_sample()] draws texts for people to code, [estimate()] corrects what labels get wrong.
-#' * [apply_chat_template()] turns messages into a prompt for a chat model.
-#' * [journal_read()] reads what `generate_parallel(journal = )` stored.
-#' * [tokenize()], [detokenize()] and [model_metadata()] look inside.
-#' * [model_optimize()] makes a model faster on this computer.
-#' * [install_llamaherd()] sets up the Python package that does the work.
+#' @section Ten lines:
+#'
+#'     library(llamaherd)
+#'     hardware_profile()  # which models this computer can run
+#'     model <- model_load("hf:unsloth/Llama-3.2-3B-Instruct-GGUF")
+#'     context <- context_create(model)
+#'     texts <- c("I love it.", "It broke on the second day.", "It is blue.")
+#'     prompts <- paste0("Review: ", texts, "\nSentiment:")
+#'     labels <- c("positive", "negative", "neutral")
+#'     classes <- classify_parallel(context, prompts, labels)
+#'     data.frame(text = texts, classes)
+#'     generate_parallel(context, texts, chat = TRUE, system = "Summarise in three words.")
+#'
+#' The Python package that does the work is set up once: [install_llamaherd()].
+#'
+#' @section What to read for which need:
+#' Getting a model
+#' * [model_load()]: what a model may be called; downloads. [hardware_profile()],
+#'   [list_cached_models()], [download_model()], [set_hf_token()].
+#' * [model_optimize()], or `model_load(optimize = TRUE)`: the file that is fastest here.
+#' * [quick_llama()]: a question without any of this.
+#'
+#' Labels
+#' * [classify_parallel()]: the probability of each label. [calibrate_batch()] takes a model's
+#'   preferences out.
+#' * `generate_parallel(choices = )`: one of some texts. [vote()]: the majority of several samples.
+#'
+#' Data out of texts
+#' * `generate_parallel(schema = )` with [type_object()]: a data frame with a column for each
+#'   field; [schema_prompt()] tells the model.
+#'
+#' Texts
+#' * [generate_parallel()], and [generate()] for a single prompt; `chat = TRUE` for chat models,
+#'   [apply_chat_template()] to see what they get.
+#'
+#' Numbers
+#' * [embed_parallel()]: vectors of texts. [score_parallel()]: the log-probability of given
+#'   continuations, [perplexity()]: of texts.
+#'
+#' Many hours of work
+#' * `generate_parallel(journal = )` goes on after a crash; [journal_read()] shows what is done.
+#' * [last_results()]: what Ctrl-C left. [document_start()]: a log of a run with all hashes.
+#'
+#' From texts to estimates
+#' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
+#'   [prompt_preview()] shows the prompt, [robustness()] how far labels depend on its words.
+#' * [gold_sample()] draws texts for people to code, [validate()] compares, [agreement()] tells how
+#'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get wrong.
+#'
+#' Several models
+#' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
+#'
+#' Speed and memory
+#' * [context_create()].
+#'
+#' Looking inside
+#' * [tokenize()], [detokenize()], [model_metadata()].
 #'
 #' @section Python:
 #' The package of the same name in Python does the work. It is looked for, in this order:
@@ -51,8 +92,8 @@
 #' `llamaherd_warning_text` (names that are no valid text) and
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'
-#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is an interrupt of class
-#' `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
+#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is
+#' an interrupt of class `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal

@@ -231,10 +231,8 @@ run_fetch <- function(source, options, progress, verbosity, error_call) {
   suspendInterrupts({
     start <- py_call("fetch_start", source, options, error_call = error_call)
     job <- start[["job"]]
-    on.exit({
-      py_call("fetch_cancel", job)
-      try(py_call("fetch_result", job), silent = TRUE)
-    })
+    # Not waited for: a server that is silent is given up after half a minute.
+    on.exit(py_call("fetch_cancel", job))
     allowInterrupts(wait_for_bytes(job, progress, verbosity, error_call))
     on.exit()
     py_call("fetch_result", job, error_call = error_call)

@@ -18,9 +18,9 @@
 #' analysis uses; Krippendorff's alpha between the people. A model that agrees with one of the
 #' people as often as they with each other is as good as a further person.
 #'
-#' @param annotations The labels of a model: what `annotate_texts()` returned; a data frame with the
+#' @param annotations The labels of a model: what [annotate_texts()] returned; a data frame with the
 #'   column `label_col`; a factor or vector with a label for each text, NA where there is none. For
-#'   several models a data frame with a row for each text and model, or what `explore()` returned.
+#'   several models a data frame with a row for each text and model, or what [explore()] returned.
 #' @param gold People's codes: what [gold_sample()] made, with codes; a vector with one for each
 #'   text, NA where there is none; a data frame or list with such a vector for each of several
 #'   people; names of columns of `annotations`. NULL: the column `truth_col`. For several models as
@@ -30,7 +30,7 @@
 #'   codebook, or what occurs.
 #' @param method,pairwise,include_confusion,include_reliability For several models: what to compute.
 #' @param prob How sure the model is: the name of a column, or a number from 0 to 1 for each text.
-#'   NULL: what `annotate_texts()` put there.
+#'   NULL: what [annotate_texts()] put there.
 #' @inheritParams agreement
 #' @param n_bootstrap Draws for the intervals of F1, balanced accuracy and alpha.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
@@ -258,10 +258,10 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
 
 gold_sample_parts <- function(gold) {
   list(
-    rows = as.integer(gold$rows),
+    rows = gold$rows,
     codes = unname(gold$codes),
-    probs = gold$probs,
-    coders = as.character(gold$coders %||% names(gold$codes)),
+    probs = gold$prob,
+    coders = names(gold$codes),
     is_sample = TRUE
   )
 }

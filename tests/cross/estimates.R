@@ -41,6 +41,12 @@ results <- lapply(drawn, \(gold) {
   fits <- list(
     shares = estimate(data, gold),
     groups = estimate(data, gold, outcome = "b", by = party),
+    factor = estimate(
+      transform(data, party = factor(party, levels = c("Y", "W", "X"))),
+      gold,
+      outcome = "b",
+      by = "party"
+    ),
     score = estimate(
       data,
       gold,

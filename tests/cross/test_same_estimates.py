@@ -36,6 +36,9 @@ def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.Estimates
     return {
         "shares": lh.estimate(data, gold),
         "groups": lh.estimate(data, gold, outcome="b", by="party"),
+        "factor": lh.estimate(
+            data, gold, outcome="b", by="party", order={"party": ["Y", "W", "X"]}
+        ),
         "score": lh.estimate(
             data, gold, outcome={"a": -1, "b": 0, "c": 1}, target="texts"
         ),
@@ -73,6 +76,7 @@ def test_r_says_what_python_says(tmp_path: Path) -> None:
             rows = found["fits"][title]
             assert rows["method"] == [row.method for row in wanted.rows], (name, title)
             assert rows["notes"] == list(wanted.notes)
+            assert rows["group"] == [row.group for row in wanted.rows]
             for column in ("estimate", "std_error", "low", "high"):
                 values = [getattr(row, column) for row in wanted.rows]
                 np.testing.assert_allclose(rows[column], values, rtol=1e-9, atol=1e-12)

@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ class Hub:
         refuse: Status codes of the next answers.
         cdn: Address of another server that files are to be fetched from.
         lie: Whether what comes is not what the hub says.
+        pause_s: Seconds between pieces of 100 kB.
         ranges: Whether parts of files can be asked for.
         requests: Method, path and headers of all.
     """
@@ -41,6 +43,7 @@ class Hub:
     refuse: list[int] = field(default_factory=list)
     cdn: str | None = None
     lie: bool = False
+    pause_s: float = 0
     ranges: bool = True
     url: str = ""
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -57,6 +60,10 @@ def sha256(data: bytes) -> str:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # who asked has gone
+            super().handle()
 
     def log_message(self, *_args: object) -> None:
         pass
@@ -167,7 +174,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.hub.cut_after:
             data = data[: self.hub.cut_after.pop(0)]
             self.close_connection = True
-        self.wfile.write(data)
+        for i in range(0, len(data), 100_000):
+            if self.hub.pause_s and i:
+                time.sleep(self.hub.pause_s)
+            self.wfile.write(data[i : i + 100_000])
 
 
 @contextmanager
@@ -180,6 +190,7 @@ def serving(hub: Hub, host: str = "127.0.0.1") -> Iterator[Hub]:
     try:
         yield hub
     finally:
+        hub.pause_s = 0
         server.shutdown()
         server.server_close()
         thread.join()

@@ -6,6 +6,8 @@ A codebook goes as JSON, both ways: R's lists have no scalars.
 from __future__ import annotations
 
 import json
+import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -17,7 +19,7 @@ from llamaherd.research.settings import checked_settings
 from llamaherd.research.variants import Variant, variants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _TEXT = ".text"  # the column that R's texts are in: no field is called so
 _DEFAULTS = {
@@ -35,8 +37,19 @@ _DEFAULTS = {
 }
 
 
+@contextmanager
+def _from_one() -> Iterator[None]:
+    """Has messages count places from 1, as R does."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        told = re.sub(r"\[(\d+)\]", lambda m: f"[{int(m[1]) + 1}]", str(error))
+        raise type(error)(told) from error
+
+
 def _codebook(content: str) -> lh.Codebook:
-    return lh.Codebook.from_dict(json.loads(content))
+    with _from_one():
+        return lh.Codebook.from_dict(json.loads(content))
 
 
 def _described(codebook: lh.Codebook) -> dict[str, Any]:
@@ -61,7 +74,8 @@ def codebook_make(content: str) -> dict[str, Any]:
 @boundary
 def codebook_read(path: str) -> dict[str, Any]:
     """As `codebook_make`, from a YAML file."""
-    return _described(lh.read_codebook(path))
+    with _from_one():
+        return _described(lh.read_codebook(path))
 
 
 @boundary
@@ -153,15 +167,16 @@ def robustness_plan(
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
     seed = int(options["seed"])
-    made = variants_of(
-        known,
-        list(contexts),
-        orders=options["orders"],
-        seeds=[int(each) for each in options["seeds"]],
-        seed=seed,
-        crossed=options["crossed"],
-        is_drawn=options["is_drawn"],
-    )
+    with _from_one():
+        made = variants_of(
+            known,
+            list(contexts),
+            orders=options["orders"],
+            seeds=[int(each) for each in options["seeds"]],
+            seed=seed,
+            crossed=options["crossed"],
+            is_drawn=options["is_drawn"],
+        )
     given = ["" if there else None for there in texts]
     return {
         "names": [clean(each.name) for each in made],

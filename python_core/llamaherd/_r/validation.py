@@ -46,18 +46,23 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
 
     Args:
         codes: For each coder a list of codes; None is missing.
-        options: `scale`; `levels`, or None; `weights` of units, or None; `level`;
-            `n_bootstrap`; `seed`.
+        options: `scale`; `levels`, or None; `weights` of units, or None; `kappa_weights`,
+            a list or a list of rows, or None; `level`; `n_bootstrap`; `seed`.
     """
     common = {"unit_weights": options["weights"], "level": options["level"]}
     levels, scale = options["levels"], options["scale"]
     found = [statistics.percent_agreement(codes, **common)]
+    kappas: dict[str, Any] = {}
     if len(codes) == 2:
-        kinds = ("none",) if scale == "nominal" else ("none", "linear", "quadratic")
-        found += [
-            statistics.cohen_kappa(*codes, weights=kind, levels=levels, **common)
-            for kind in kinds
-        ]
+        kappas = {"kappa": "none"}
+        if scale != "nominal":
+            kappas |= {"linear kappa": "linear", "quadratic kappa": "quadratic"}
+        if options["kappa_weights"] is not None:
+            kappas["weighted kappa"] = options["kappa_weights"]
+    found += [
+        statistics.cohen_kappa(*codes, weights=weights, levels=levels, **common)
+        for weights in kappas.values()
+    ]
     found += [
         statistics.krippendorff_alpha(
             codes,
@@ -70,8 +75,7 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
         statistics.gwet_ac1(codes, levels=levels, **common),
     ]
     columns = _columns(found)
-    if len(codes) == 2 and scale != "nominal":
-        columns["name"][2:4] = ["linear kappa", "quadratic kappa"]
+    columns["name"][1 : 1 + len(kappas)] = list(kappas)
     return columns
 
 

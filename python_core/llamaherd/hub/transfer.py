@@ -215,10 +215,10 @@ def _write(
         file.truncate(n_there)
         file.seek(n_there)
         n_done = n_there
-        while block := response.read(_BLOCK):
+        while block := response.read1(_BLOCK):  # what is there, so that nobody waits
             if watch.is_cancelled():
                 raise Cancelled
-            if n_done == 0 and block[:4] != b"GGUF":
+            if n_done == 0 and not b"GGUF".startswith(block[:4]):
                 raise DownloadError(
                     f"{shown_url(response.url)} is no GGUF file: it begins with "
                     f"{block[:12]!r}. Is it the address of a page about the file?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Runnable
     from llamaherd.run.loop import Loop
 
-# Prompts that are prepared together: the place of 8,192 is some 60 MB, and the slots that
-# are empty at a block's end cost less than a thousandth.
-BLOCK = 8192
+# Prompts that are prepared together, in about a second, before the first of them runs.
+# Slots that are empty at a block's end cost less than a hundredth of it.
+BLOCK = 2048
 # Texts without content, as Zhao et al. 2021 take them (arXiv 2102.09690).
 CONTENT_FREE = ("N/A", "[MASK]", "")
 _SLACK = 8  # tokens: pieces of a text are cut into tokens otherwise than the whole
@@ -127,7 +128,7 @@ class Coding:
 
     def check(self) -> None:
         """Raises what is wrong with settings and labels, before anything runs."""
-        self._prepared([])
+        self._prepared([], None)
 
     def run(self, loop: Loop) -> Coded:
         """Codes the texts.
@@ -228,7 +229,7 @@ class Coding:
         return joined(found, n_parts, work.settings.split, k), failure
 
     def _run_prompts(self, prompts: list[str], loop: Loop) -> Any:  # noqa: ANN401
-        _, call, _ = self._prepared(prompts)
+        _, call, _ = self._prepared(prompts, self._work.settings.journal)
         self._current = call
         if self._is_cancelled:  # in between: nobody else has told the call
             call.cancel()
@@ -244,7 +245,10 @@ class Coding:
         self._stats.append(results.stats)
         return results
 
-    def _prepared(self, prompts: list[str]) -> tuple[Context, Runnable[Any], object]:
+    def _prepared(
+        self, prompts: list[str], journal: str | None
+    ) -> tuple[Context, Runnable[Any], object]:
+        """A call. One with a journal has to be run, which closes the file."""
         settings, codebook = self._work.settings, self._work.codebook
         fixed = codebook.fixed
         is_several = codebook.type == "multiple"
@@ -259,7 +263,7 @@ class Coding:
                 space="auto",
                 parse_special="auto",
                 on_error=settings.on_error,
-                journal=settings.journal,
+                journal=journal,
                 chat=settings.chat,
                 system=self._around.system,
             )
@@ -280,7 +284,7 @@ class Coding:
             settings=wanted,
             parse_special="auto",
             on_error=settings.on_error,
-            journal=settings.journal,
+            journal=journal,
             chat=settings.chat,
             system=self._around.system,
             strict=False,
@@ -292,11 +296,12 @@ class Coding:
         settings = self._work.settings
         if settings.split is None:
             return [text]
-        parts = parts_of(self.context.model, text, self._room())
+        parts = parts_of(self.context.model, text, self._room)
         if settings.split == "first":
             return parts[:1]
         return parts[-1:] if settings.split == "last" else parts
 
+    @cached_property
     def _room(self) -> int:
         """Most tokens that a text may have beside its prompt and its answer."""
         settings = self._work.settings
@@ -310,13 +315,9 @@ class Coding:
             several = n_seq_max if isinstance(n_seq_max, int) and not is_shared else 1
             room = min(room, n_ctx // several)
         answer = settings.max_tokens if settings.method == "generate" else _SPECIAL
-        return max(1, room - self._n_around - answer - _SLACK)
-
-    @property
-    def _n_around(self) -> int:
-        """Tokens of a prompt without a text."""
-        call = self._prepared(self._around.prompts([""])[:1])[1]
-        return call.progress.n_prompt_tokens_total
+        around = self._prepared(self._around.prompts([""])[:1], None)[1]
+        n_around = around.progress.n_prompt_tokens_total
+        return max(1, room - n_around - answer - _SLACK)
 
     def _filled(self, parts: Sequence[Answers]) -> Answers:
         """Answers of all unique texts: those that have none were cancelled."""

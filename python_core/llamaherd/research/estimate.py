@@ -9,11 +9,13 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import formulas, frames
+from llamaherd.research.coded import Coded
 from llamaherd.research.estimates import METHODS, Estimates, Method
 from llamaherd.research.fitting import Found, Settings, fit_means, fit_regression
 from llamaherd.research.gold_data import Population
-from llamaherd.research.gold_drawn import GoldSample, label_text
+from llamaherd.research.gold_drawn import GoldSample
 from llamaherd.research.gold_use import check_same_texts, used_gold
+from llamaherd.research.groups import grouped, named, numbered
 from llamaherd.research.statistics.dsl import TARGETS, Target
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def estimate(  # noqa: PLR0917 - as in R
     prob: Literal["simple"] | Sequence[float] | None = None,
     target: Target = "population",
     cluster: str | None = None,
+    order: Mapping[str, Sequence[Any]] | None = None,
 ) -> Estimates:
     """Estimates shares, means, differences or regressions of what people would code.
 
@@ -73,6 +76,8 @@ def estimate(  # noqa: PLR0917 - as in R
             chance.
         cluster: Column; texts with the same value depend on each other, as those of one
             speaker.
+        order: For columns in `by` their values in the order that groups should have;
+            None: that of categories, others sorted. Differences are from the first.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
@@ -98,11 +103,12 @@ def estimate(  # noqa: PLR0917 - as in R
         methods=methods,
         level=level,
         target=target,
-        clusters=None if cluster is None else _numbered(texts, cluster, kept)[0],
+        clusters=None if cluster is None else numbered(texts, cluster, kept)[0],
     )
     model = model or ("mean" if formula is None else "ols")
     if formula is None:
-        found = _means(texts, kept, outcome, by, settings)
+        in_groups = grouped(texts, by, kept, order or {})
+        found = _means(texts, kept, outcome, in_groups, settings)
     else:
         made = formulas.matrices(
             texts.frame, formula, texts.label_column or "", kept, settings.gold
@@ -138,6 +144,8 @@ def settings_of(
         checks.choice("methods", method, METHODS)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     checks.choice("target", target, TARGETS)
+    if clusters is not None and target == "texts":
+        raise ValueError("cluster is for target='population': these texts are no sample")
     if len(gold.rows) < 2:
         raise ValueError("gold has fewer than two codes of the texts that are used")
     return Settings(
@@ -163,7 +171,7 @@ def result(
     notes = list(gold.notes)
     if n_kept < n_texts:
         why = "they have no label, or a value that is used is missing"
-        notes.append(f"{n_texts - n_kept} of {n_texts} texts are left out: {why}")
+        notes.append(f"texts left out: {n_texts - n_kept} of {n_texts}; {why}")
     return Estimates(
         rows=tuple(found.rows),
         model=model,
@@ -202,13 +210,14 @@ def population(
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
     design = gold.design if isinstance(gold, GoldSample) else {}
-    frame = getattr(coded, "frame", coded)
+    frame = coded.frame if isinstance(coded, Coded) else coded
     there = frames.names(frame)
     text = text or (design.get("text") if design.get("text") in there else None)
     identifier = design.get("id") if design.get("id") in there else None
     if label is None and frame is coded:
         label = design.get("label") or "label"
-    texts = Population.of(coded, text=text, label=label, id=identifier)
+    names = gold.names if isinstance(gold, GoldSample) else ()
+    texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
     if isinstance(gold, GoldSample) and len(gold.all_probs) == len(texts):
         is_known = gold.design["text"] is not None and texts.text_column is not None
         if is_known and (design.get("id") is None or identifier is not None):
@@ -227,7 +236,7 @@ def _kept(
         kept = formulas.complete_rows(texts.frame, formula, texts.labels)
     else:
         kept = np.flatnonzero([label is not None for label in texts.labels])
-    names = [*_named(by), *([] if cluster is None else [cluster])]
+    names = [*named(by), *([] if cluster is None else [cluster])]
     for name in names:
         values = frames.column(texts.frame, name, "by" if name != cluster else "cluster")
         kept = kept[[values[i] is not None for i in kept]]
@@ -240,14 +249,12 @@ def _means(
     texts: Population,
     kept: Ints,
     outcome: Outcome | None,
-    by: str | Sequence[str] | None,
+    in_groups: tuple[Ints, list[str]],
     settings: Settings,
 ) -> Found:
     labels = [texts.labels[i] or "" for i in kept]
     codes = settings.gold.codes
-    groups, names = np.zeros(len(kept), dtype=np.int64), [""]
-    if by is not None:
-        groups, names = _numbered(texts, by, kept)
+    groups, names = in_groups
     if isinstance(outcome, Mapping):
         scores = _scores(outcome, {*labels, *codes})
         of_labels = np.array([scores[label] for label in labels])
@@ -303,29 +310,6 @@ def _with_outcome(
     name = texts.label_column or ""
     name = name if name.isidentifier() else f"`{name}`"
     return f"{name} == {outcome!r} ~ {right}", texts
-
-
-def _numbered(
-    texts: Population, by: str | Sequence[str], kept: Ints
-) -> tuple[Ints, list[str]]:
-    """The group of each row that is kept, as a number, and the groups' names."""
-    columns = [frames.column(texts.frame, name, "by") for name in _named(by)]
-    rows = list(zip(*columns, strict=True))
-    keys = [rows[i] for i in kept]
-    there = list(dict.fromkeys(keys))
-    try:
-        there.sort()
-    except TypeError:  # of several types
-        there.sort(key=str)
-    places = {key: g for g, key in enumerate(there)}
-    names = [" / ".join(label_text(part) or "" for part in key) for key in there]
-    return np.array([places[key] for key in keys], dtype=np.int64), names
-
-
-def _named(by: str | Sequence[str] | None) -> list[str]:
-    if by is None:
-        return []
-    return [by] if isinstance(by, str) else list(by)
 
 
 def _is(labels: Sequence[str], name: str) -> Floats:

@@ -157,8 +157,18 @@ class Estimates:
         for method in self.methods:
             lines += ["", f"{method}: {TITLES[method]}"]
             lines += [_line(row, self.level) for row in self.by(method)]
+        worths = self._worths() if "gold" in self.methods else []
+        lines += ["", *worths] if worths else []
         lines += ["", *(f"Note: {note}" for note in self.notes)] if self.notes else []
         return "\n".join(lines)
+
+    def _worths(self) -> list[str]:
+        corrected: list[Method] = [m for m in self.methods if m in {"dsl", "ppi"}]
+        worths = {method: self.gold_worth(method) for method in corrected}
+        told = [f"{name} {n:.0f}" for name, n in worths.items() if not math.isnan(n)]
+        if not told:
+            return []
+        return [f"Codes needed for as short intervals by codes alone: {', '.join(told)}"]
 
     def __repr__(self) -> str:
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from llamaherd.research.estimates import Estimate, Method
 from llamaherd.research.statistics import dsl, ppi
 from llamaherd.research.statistics.dsl import Problem, Target
-from llamaherd.research.statistics.regression import Estimated, FitError
+from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +29,7 @@ _WEIGHTED = (
     "from a random sample, does not hold; its estimates are weighted by the inverse "
     "probabilities (active inference, arXiv 2403.03208)"
 )
+_NO_OTHERS = "all texts have codes: there is none whose code is to be predicted"
 _TEXTS = "ppi: for target='texts' the variance is that of the draw alone, as for dsl"
 _RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 
@@ -149,7 +150,10 @@ def fit_means(
         f"{n or 'all'} ({c:.0f})" for n, c in zip(names, counts, strict=True) if c < FEW
     ]
     if few:
-        notes.append(f"few codes, intervals may be too short: {', '.join(few)}")
+        notes.append(
+            f"few codes, intervals may be too short (below 2 there are none): "
+            f"{', '.join(few)}"
+        )
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     p = len(names)
@@ -190,12 +194,14 @@ def fit_means(
 
 
 def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
+    if method == "naive":
+        return dsl.naive(problem)
+    # What no code tells of would be left as the labels have it.
+    check_rank(problem.x, np.ones(len(problem.y)))
     if method == "dsl":
         return dsl.dsl(problem)
     if method == "gold":
         return dsl.gold_alone(problem)
-    if method == "naive":
-        return dsl.naive(problem)
     if not settings.is_plain:
         return dsl.tuned(problem)
     samples = _samples(problem)
@@ -203,15 +209,30 @@ def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
 
 
 def _mean_by(method: Method, problem: Problem, settings: Settings) -> Estimated:
+    """Means of the groups; NaN by codes where a group has fewer than two."""
+    if method == "naive":
+        return dsl.naive(problem)
+    there = np.flatnonzero(problem.x.sum(axis=0) >= 2)
+    part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
+    if len(there) == 0:
+        raise FitError("no group has two codes")
     if method == "ppi" and settings.is_plain:
-        return _ppi_means(problem)
-    return _by(method, problem, settings)
+        found = _ppi_means(part)
+    else:
+        found = _by(method, part, settings)
+    p = problem.x.shape[1]
+    theta, covariance = np.full(p, np.nan), np.full((p, p), np.nan)
+    theta[there] = found.theta
+    covariance[np.ix_(there, there)] = found.covariance
+    return Estimated(theta=theta, covariance=covariance, lam=found.lam)
 
 
 def _samples(problem: Problem) -> ppi.Samples:
     """A simple sample, and all texts that are not in it."""
     others = np.ones(len(problem.y_hat), dtype=bool)
     others[problem.rows] = False
+    if not others.any():
+        raise FitError(_NO_OTHERS)
     return ppi.Samples(
         x=problem.x,
         y=problem.y,
@@ -227,8 +248,8 @@ def _ppi_means(problem: Problem) -> Estimated:
     means = []
     for g in range(problem.x_hat.shape[1]):
         own, others = samples.x[:, g] == 1, samples.x_others[:, g] == 1
-        if own.sum() < 2 or not others.any():
-            raise FitError(f"group {g + 1} has {own.sum()} codes")
+        if not others.any():
+            raise FitError(_NO_OTHERS)
         means.append(
             ppi.ppi_mean(samples.y[own], samples.y_hat[own], samples.y_hat_others[others])
         )
@@ -277,9 +298,11 @@ def _row(
             low=nan,
             high=nan,
         )
+    used = np.flatnonzero(weights)  # others may be NaN
+    weights, matrix = weights[used], found.covariance[np.ix_(used, used)]
     one = Estimated(
-        theta=np.array([weights @ found.theta]),
-        covariance=np.array([[weights @ found.covariance @ weights]]),
+        theta=np.array([weights @ found.theta[used]]),
+        covariance=np.array([[weights @ matrix @ weights]]),
     )
     low, high = one.interval(settings.level)
     return Estimate(
@@ -302,7 +325,7 @@ def _found(
         raise ValueError(f"there is no estimate: {'; '.join(notes)}")
     told = list(dict.fromkeys(notes))
     for note in told:
-        if not note.startswith("ppi"):
+        if note not in {_WEIGHTED, _TEXTS, _RIGHT}:
             warnings.warn(note, UserWarning, stacklevel=3)
     return Found(rows=rows, covariances=covariances, notes=told)
 

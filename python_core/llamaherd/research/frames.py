@@ -92,6 +92,23 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
     return [_or_none(value) for value in _open(frame)[name].to_list()]
 
 
+def categories(frame: object, name: str) -> list[Any] | None:
+    """All values that a column of categories may have, in their order; None: it is none.
+
+    Raises:
+        TypeError: `frame` is no data frame.
+        ValueError: It has no such column.
+    """
+    if isinstance(frame, Mapping):
+        return None
+    values = _open(frame)[name]
+    native = values.to_native()
+    if values.implementation.is_pandas() and hasattr(native, "cat"):
+        return list(native.cat.categories)
+    # Those of polars' other kind come in the order in which a process saw them.
+    return list(values.dtype.categories) if isinstance(values.dtype, nw.Enum) else None
+
+
 def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
     """The same data frame with more columns; rows, index and other columns stay.
 

@@ -152,6 +152,25 @@ class GoldSample:
         Path(path).write_bytes(gold_file.written(rows, bom))
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
 
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """A data frame with a row for each text: row, id, text, label, prob, codes.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        columns: dict[str, object] = {
+            "row": self.rows,
+            "id": self.ids,
+            "text": self.texts,
+            "label": self.labels,
+            "prob": self.probs,
+        }
+        return pd.DataFrame(
+            {**columns, **dict(zip(self.coders, self.codes, strict=True))}
+        )
+
     def to_json(self) -> str:
         """All of it as a text, for `from_json`; floats survive exactly."""
         stored = {

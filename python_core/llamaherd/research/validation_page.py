@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import Any
 
 Validation = Any  # of the module that knows this one
@@ -40,7 +41,7 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
         _agreement(found),
         _confusion(found),
         _wrong(found, first),
-        [f"! {warning}" for warning in found.warnings],
+        [line for warning in found.warnings for line in _wrapped(warning)],
     ]
     return "\n\n".join("\n".join(_cut(part)) for part in parts if part)
 
@@ -147,6 +148,10 @@ def _wrong(found: Validation, first: int) -> list[str]:
         for each in shown
     ]
     return lines + table(rows, left=4)
+
+
+def _wrapped(warning: str) -> list[str]:
+    return textwrap.wrap(warning, _WIDTH, initial_indent="! ", subsequent_indent="  ")
 
 
 def _cut(lines: list[str]) -> list[str]:

@@ -37,6 +37,10 @@ test_that("kappa is that of irr's documentation", {
   expect_equal(value_of(ordinal, "quadratic kappa"), 0.2520325, tolerance = 1e-6)
   squared <- of(anxiety[1:2], scale = "ordinal")
   expect_equal(round(value_of(squared, "quadratic kappa"), 3), 0.297)
+  for (own in list(c(0, 0, 1, 1, 2), outer(1:5, 1:5, \(i, j) abs(i - j) %/% 2))) {
+    found <- of(anxiety[2:3], kappa_weights = own)
+    expect_equal(value_of(found, "weighted kappa"), 0.2391304, tolerance = 1e-6)
+  }
   expect_false("kappa" %in% of(anxiety)$coefficient)
 })
 
@@ -118,5 +122,7 @@ test_that("what does not fit is refused", {
     agreement(1:2, 1:2, levels = 1)
     agreement(1:2, 1:2, weights = "a")
     agreement(1:2, 1:2, level = 95)
+    agreement(1:2, 1:2, kappa_weights = "linear")
+    agreement(1:2, 1:2, kappa_weights = 0:2)
   })
 })

@@ -77,6 +77,7 @@ test_that("wrong arguments of codebook() are named", {
     codebook("refused", c("a", "b"))
     codebook("Q", c("a", "a"))
     codebook("Q", 1:2)
+    codebook("Q")
     codebook("Q", c("a", "b"), type = "many")
     codebook("Q", c("a", "b"), examples = list("x"))
     codebook("Q", c("a", "b"), examples = data.frame(text = "x", label = "a", why = ""))

@@ -12,10 +12,10 @@ test_that("a sample is a list with what was drawn", {
   gold <- gold_sample(texts(), 4, text = text, label = "label", seed = 3)
   expect_s3_class(gold, "llamaherd_gold")
   expect_identical(gold$rows, 1:4)
-  expect_identical(gold$id, c("1", "2", "3", "4"))
-  expect_identical(gold$text, c("a", NA, "größer", "d"))
-  expect_identical(gold$label, c("yes", "no", "yes", "no"))
-  expect_equal(gold$prob, rep(4 / 6, 4))
+  expect_identical(gold$ids, c("1", "2", "3", "4"))
+  expect_identical(gold$texts, c("a", NA, "größer", "d"))
+  expect_identical(gold$labels, c("yes", "no", "yes", "no"))
+  expect_equal(gold$probs, rep(4 / 6, 4))
   expect_equal(gold$all_probs, rep(4 / 6, 6))
   expect_identical(gold$gold, rep(NA_character_, 4))
   expect_identical(gold$codes, rlang::set_names(list(), character()))
@@ -52,14 +52,19 @@ test_that("columns are named with quotes or without", {
 
 test_that("what annotate_texts() returned knows its columns", {
   local_fake()
-  known <- list(label = "label", text = "text", names = c("yes", "no"), margin = "sure")
+  known <- list(
+    label = "label",
+    text = "text",
+    names = c("yes", "no"),
+    columns = c(label = "label", margin = "sure", prob = "gone")
+  )
   data <- structure(
     texts(),
     llamaherd = known,
     class = c("llamaherd_coded", "data.frame")
   )
   gold <- gold_sample(data, 3, prob = "uncertainty")
-  expect_identical(gold$text, c("a", NA, "größer"))
+  expect_identical(gold$texts, c("a", NA, "größer"))
   seen <- the$module$seen("gold_draw")
   expect_match(seen, "'confidence': 'sure'", fixed = TRUE)
   expect_match(seen, "'names': ['yes', 'no']", fixed = TRUE)

@@ -115,14 +115,25 @@ test_that("what annotate_texts() returns is known", {
   expect_identical(found$wrong$text, "text 3")
   coded$p_b <- NULL
   expect_identical(validate(coded, c("a", "b", "a"))$prob, data$p_a)
-  gold <- structure(
-    list(rows = c(3L, 1L), codes = list(ann = c("a", "a")), probs = c(0.5, 0.25)),
-    class = "llamaherd_gold"
-  )
-  found <- validate(coded, gold)
+})
+
+test_that("texts that gold_sample() drew count by their probability", {
+  skip_if_no_llamaherd()
+  data <- data.frame(id = 1:100, label = model, truth = truth, prob = prob)
+  gold <- gold_sample(data, 40, prob = "uncertainty", confidence = "prob", seed = 1)
+  expect_error(validate(data, gold), "the sample has none yet")
+  coded <- data.frame(id = gold$id, ann = truth[gold$rows])
+  gold <- read_gold(coded, gold)
+  found <- validate(data, gold, prob = "prob")
   expect_true(found$is_weighted)
-  expect_equal(value_of(found, "accuracy", "accuracy"), 4 / 6)
-  expect_identical(found$wrong$row, 3L)
+  expect_identical(found$coders, "ann")
+  expect_identical(found$n_gold, 40L)
+  right <- (model == truth)[gold$rows]
+  expect_equal(
+    value_of(found, "accuracy", "accuracy"),
+    stats::weighted.mean(right, 1 / gold$prob)
+  )
+  expect_identical(sort(found$wrong$row), sort(gold$rows[!right]))
 })
 
 test_that("people get what the model is not sure of", {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,10 +79,14 @@ def test_a_failure_leaves_nothing(
     assert list((tmp_path / "optimized").iterdir()) == []
 
 
-@pytest.mark.model
-@pytest.mark.slow
-def test_a_real_model(smollm2_path: Path, tmp_path: Path) -> None:
-    best = lh.optimized_model(smollm2_path, cache_dir=tmp_path, progress=False)
-    assert lh.optimized_model(smollm2_path, cache_dir=tmp_path, progress=False) == best
+def test_a_model_is_really_optimized(
+    tiny_path: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = tiny_path("llama")
+    best = lh.optimized_model(path, cache_dir=tmp_path, progress=False)
+    assert lh.optimized_model(path, cache_dir=tmp_path, progress=False) == best
+    (result,) = (tmp_path / "optimized").glob("*/result.json")
+    is_own = json.loads(result.read_text())["file"] is None
+    assert best == path if is_own else best.parent == result.parent
     with lh.Model(best) as model, lh.Context(model) as context:
-        assert lh.generate(context, "Hello", max_tokens=2).text
+        assert lh.generate(context, [1, 2], max_tokens=2).error is None

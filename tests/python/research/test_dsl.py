@@ -165,6 +165,7 @@ def test_what_has_no_solution_is_said() -> None:
         )
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     draws = 200
     found = coverage.measured(draws, seed=3)
@@ -182,3 +183,28 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     assert naive.pop("mean") < 0.8
     assert set(naive) == {"difference", "ols", "logit", "covariate"}
     assert max(naive.values()) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
+def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
+    rng = np.random.default_rng(11)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    ones = np.ones((coverage.N_TEXTS, 1))
+    groups = np.column_stack([ones, texts.group])
+    truths = {
+        "mean": fitted("ols", ones, texts.code, ones[:, 0]),
+        "difference": fitted("ols", groups, texts.code, ones[:, 0])[1:],
+    }
+    draws = 300
+    held = dict.fromkeys(truths, 0)
+    for generator in rng.spawn(draws):
+        draw = coverage.drawn(texts, design, generator)
+        for name, made, which in coverage.problems(texts, draw):
+            if name in truths:
+                found = dsl.dsl(dataclasses.replace(made, target="texts"))
+                low, high = found.interval(0.95)
+                truth = truths[name][0]
+                held[name] += int(low[which][0] <= truth <= high[which][0])
+    for n in held.values():
+        assert n / draws == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / draws))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import warnings
 from typing import Any
@@ -274,7 +275,7 @@ def test_rows_with_something_missing_are_left_out() -> None:
     data.loc[[2, 7], "label"] = None
     found = lh.estimate(data, drawn, "label == 'negative' ~ age")
     assert found.n_texts == N - 3
-    assert any("3 of 1200 texts are left out" in note for note in found.notes)
+    assert any("texts left out: 3 of 1200; they" in note for note in found.notes)
     left = data.dropna(subset=["age", "label"])
     y = (left["label"] == "negative").astype(float)
     fit = smf.ols("y ~ age", left.assign(y=y)).fit().params
@@ -282,7 +283,7 @@ def test_rows_with_something_missing_are_left_out() -> None:
 
 
 def test_few_codes_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match="few codes, intervals may be too short: "):
+    with pytest.warns(UserWarning, match="few codes, intervals may be too short"):
         lh.estimate(DATA, gold(n=20), outcome="negative", by="party")
     with pytest.warns(UserWarning, match="20 codes for 4 coefficients are few"):
         lh.estimate(DATA, gold(n=20), "label == 'negative' ~ party + age")
@@ -353,6 +354,9 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert list(table["method"].unique()) == ["dsl", "ppi", "gold", "naive"]
     assert len(table) == len(found) == 2 * 5 * 4
     assert "negative share A" in str(found)
+    worth = round(found.gold_worth("dsl"))
+    assert f"by codes alone: dsl {worth}, ppi " in str(found)
+    assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
     assert repr(found).startswith("<Estimates: mean of 1200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
     assert found.gold_worth("gold") == pytest.approx(N_GOLD)
@@ -362,3 +366,73 @@ def test_the_result_is_told_in_many_ways() -> None:
     labels = DATA["label"].tolist()
     codes = [DATA["code"][i] if i % 5 == 0 else None for i in range(N)]
     assert lh.estimate(labels, codes, prob="simple").n_gold == N_GOLD
+
+
+@pytest.mark.filterwarnings("ignore:few codes:UserWarning")
+def test_a_group_that_nobody_coded_has_no_corrected_estimate() -> None:
+    data = DATA.assign(party=np.where(np.arange(N) < 3, "D", DATA["party"]))
+    codes = [DATA["code"][i] if i % 5 == 4 else None for i in range(N)]
+    found = lh.estimate(data, codes, outcome="negative", by="party", prob="simple")
+    for method in ("dsl", "ppi", "gold"):
+        assert np.isnan(value(found, method, group="D").estimate)
+        assert np.isnan(value(found, method, group="D - A").std_error)
+    others = lh.estimate(
+        DATA[3:], codes[3:], outcome="negative", by="party", prob="simple"
+    )
+    for method in ("dsl", "gold", "ppi", "naive"):
+        one, other = (value(each, method, group="B - A") for each in (found, others))
+        assert one.estimate == pytest.approx(other.estimate, abs=2e-3)
+        assert one.std_error == pytest.approx(other.std_error, rel=1e-2)
+    assert value(found, "naive", group="D").std_error >= 0
+    with pytest.warns(
+        UserWarning, match="dsl gives no estimate: column 4 of the model is 0"
+    ):
+        found = lh.estimate(
+            data,
+            codes,
+            "label == 'negative' ~ party",
+            prob="simple",
+            methods=["dsl", "naive"],
+        )
+    assert np.isnan([row.estimate for row in found.by("dsl")]).all()
+
+
+def test_when_all_texts_are_coded_there_is_nothing_to_predict() -> None:
+    drawn = gold(n=N)
+    with pytest.warns(UserWarning, match="ppi gives no estimate: all texts have codes"):
+        found = lh.estimate(
+            DATA, drawn, "label == 'negative' ~ age", methods=["dsl", "ppi"]
+        )
+    assert not np.isnan([row.std_error for row in found.by("dsl")]).any()
+
+
+def test_a_column_may_be_called_frame() -> None:
+    data = DATA.assign(frame="x")
+    assert lh.estimate(data, gold()).n_texts == N
+    with pytest.raises(ValueError, match="cluster is for target='population'"):
+        lh.estimate(data, gold(), cluster="speaker", target="texts")
+
+
+def groups(data: Any, **options: Any) -> list[str]:
+    found = lh.estimate(
+        data, gold(), outcome="negative", by="party", methods=["naive"], **options
+    )
+    return [row.group for row in found.rows]
+
+
+def test_the_order_of_groups() -> None:
+    assert groups(DATA) == ["A", "B", "C", "B - A", "C - A"]
+    wanted = ["C", "A", "B", "A - C", "B - C"]
+    names = ["C", "never", "A", "B"]
+    assert groups(DATA, order={"party": names}) == wanted
+    ordered = DATA.assign(party=pd.Categorical(DATA["party"], categories=names))
+    assert groups(ordered) == wanted
+    columns = {name: DATA[name].tolist() for name in DATA}
+    assert groups(pl.DataFrame(columns).cast({"party": pl.Enum(names)})) == wanted
+    assert groups(columns) == groups(DATA)
+    with pytest.raises(ValueError, match="order of 'party' lacks 'C'"):
+        groups(DATA, order={"party": ["A", "B"]})
+    with pytest.raises(
+        ValueError, match=r"order must be of columns in by, not \['age'\]"
+    ):
+        groups(DATA, order={"age": [1]})

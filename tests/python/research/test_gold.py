@@ -253,6 +253,9 @@ def test_codes_that_are_there_are_written_again(tmp_path: Path) -> None:
     gold.write(tmp_path / "gold.csv")
     assert lh.read_gold(tmp_path / "gold.csv").codes == gold.codes
     assert "19 coded by 1 coders" in repr(gold)
+    table = gold.to_pandas()
+    assert list(table) == ["row", "id", "text", "label", "prob", "ann"]
+    assert table["prob"].tolist() == gold.probs.tolist()
 
 
 def changed(path: Path, row: int, column: str, value: str) -> int:

@@ -799,3 +799,9 @@ def reproduce_close(replay):
 @_boundary
 def replays_closed():
     return _Replay.closed
+import fake_estimation  # noqa: E402
+
+fake_coding.Job = Job
+for _module in (fake_coding, fake_estimation):
+    for _name in _module.__all__:
+        globals()[_name] = _boundary(getattr(_module, _name))

@@ -1,0 +1,158 @@
+"""Validates labels by gold samples of texts whose codes are all known.
+
+    python benchmarks/validation.py [--draws 1000]
+
+2,000 texts have one of three labels. A model that is surer than it should be labels them;
+two people who err in 5% of the cases code them. Gold samples of 200 are drawn, those of
+which the model is less sure more often; the codes of the others are put aside. One of the
+samples is shown as the example of docs/validation.md; of all it is counted how often a
+95% interval has the number that all texts have. What people are sent is told of a simple
+sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation.md"
+LABELS = ["positive", "neutral", "negative"]
+SHARES = [0.2, 0.5, 0.3]
+SEED = 20261123
+N_TEXTS, N_GOLD = 2000, 200
+EVIDENCE = 2.4  # how far the log odds of the right label are above those of others
+SURENESS = 1.5  # what the model multiplies its log odds with
+ERRORS = 0.05
+WANTED = (0.85, 0.9, 0.95)
+
+
+def numbers_of(found: lh.Validation) -> dict[str, tuple[float, float, float]]:
+    """Value and interval of what is compared."""
+    measured = found.accuracy
+    named: dict[str, Any] = {
+        "accuracy": measured.accuracy,
+        "balanced accuracy": measured.balanced_accuracy,
+        "macro F1": measured.macro_f1,
+        "recall of *positive*": measured.per_label[0].recall,
+        "precision of *positive*": measured.per_label[0].precision,
+    }
+    titles = {"kappa": "Cohen's kappa", "alpha": "Krippendorff's alpha", "ac1": "AC1"}
+    for each in found.model_agreement:
+        if each.name in titles:
+            named[titles[each.name]] = each
+    return {name: (m.value, m.low, m.high) for name, m in named.items()}
+
+
+def texts() -> tuple[np.ndarray, list[list[str]]]:
+    """float64[n, 3] probabilities by the model, and the codes of two people."""
+    rng = np.random.default_rng(SEED)
+    truth = rng.choice(3, N_TEXTS, p=SHARES)
+    odds = rng.normal(size=(N_TEXTS, 3)) + np.log(SHARES)
+    odds[np.arange(N_TEXTS), truth] += EVIDENCE
+    raised = np.exp(SURENESS * odds)
+    coders = [
+        [LABELS[rng.integers(3) if rng.random() < 1.5 * ERRORS else t] for t in truth]
+        for _ in range(2)
+    ]
+    return raised / raised.sum(axis=1, keepdims=True), coders
+
+
+def drawn(
+    frame: dict[str, list[Any]],
+    coders: list[list[str]],
+    seed: int,
+    prob: str = "uncertainty",
+) -> lh.GoldSample:
+    """A gold sample with codes."""
+    confidence = "prob" if prob == "uncertainty" else None
+    sample = lh.gold_sample(
+        frame, N_GOLD, prob=prob, label="label", confidence=confidence, seed=seed
+    )
+    named = zip(("ann", "bob"), coders, strict=False)
+    return sample.with_codes({name: [c[row] for row in sample.rows] for name, c in named})
+
+
+def coverage(
+    frame: dict[str, list[Any]], probs: np.ndarray, truth: list[str], draws: int
+) -> list[str]:
+    """Lines of the table of intervals."""
+    labels = frame["label"]
+    every = numbers_of(lh.validate(labels, truth, prob=probs, labels=LABELS))
+    held = {name: [0, 0] for name in every}
+    means = {name: [0.0, 0.0] for name in every}
+    for seed in range(draws):
+        sample = drawn(frame, [truth], seed)
+        codes = [None] * len(truth)
+        for row, code in zip(sample.rows, sample.codes[0], strict=True):
+            codes[row] = code
+        for i, gold in enumerate((sample, codes)):
+            found = lh.validate(labels, gold, prob=probs, labels=LABELS, n_bootstrap=500)
+            for name, (value, low, high) in numbers_of(found).items():
+                held[name][i] += low <= every[name][0] <= high
+                means[name][i] += value / draws
+    return [
+        f"| {name} | {value:.3f} | {means[name][0]:.3f} | {held[name][0] / draws:.1%} | "
+        f"{means[name][1]:.3f} | {held[name][1] / draws:.1%} |"
+        for name, (value, _, _) in every.items()
+    ]
+
+
+def selective(found: lh.Validation, labels: list[str], truth: list[str]) -> list[str]:
+    """Lines of the table of what people are sent."""
+    lines = []
+    for wanted in WANTED:
+        for sure in (False, True):
+            rows = set(found.for_people(wanted, sure=sure))
+            kept = [i for i in range(len(labels)) if i not in rows]
+            right = [labels[i] == truth[i] for i in kept]
+            reached = f"{np.mean(right):.3f}" if right else "-"
+            way = "lower end of the interval" if sure else "the number itself"
+            lines.append(f"| {wanted} | {way} | {len(rows)} | {len(kept)} | {reached} |")
+    return lines
+
+
+def filled(page: str, name: str, text: str) -> str:
+    """The page with another part of that name."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    pattern = f"{re.escape(start)}.*?{re.escape(end)}"
+    return re.sub(pattern, lambda _: f"{start}{text}\n{end}", page, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Writes the example and the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1000)
+    draws = parser.parse_args().draws
+    probs, coders = texts()
+    labels = [LABELS[j] for j in probs.argmax(axis=1)]
+    frame = {"label": labels, "prob": probs.max(axis=1).tolist()}
+    gold = drawn(frame, coders, SEED)
+    example = lh.validate(labels, gold, prob=probs, labels=LABELS)
+    page = PAGE.read_text(encoding="utf-8")
+    page = filled(page, "example", f"```\n{example!r}\n```")
+    head = [
+        f"{draws:,} gold samples of {N_GOLD}, one person's codes.\n",
+        "| | all texts | weighted: mean | interval has it | unweighted: mean | has it |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    lines = coverage(frame, probs, coders[0], draws)
+    page = filled(page, "coverage", "\n".join([*head, *lines]))
+    head = [
+        "| wanted | reached by | for people | the model keeps | their accuracy |",
+        "| ---: | --- | ---: | ---: | ---: |",
+    ]
+    one = lh.validate(
+        labels, drawn(frame, coders[:1], SEED, "simple"), prob=probs, labels=LABELS
+    )
+    lines = selective(one, labels, coders[0])
+    page = filled(page, "selective", "\n".join([*head, *lines]))
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Gold samples and estimates of `fake_r`, without its boundary.
+
+A sample is the first texts, all of them coded "yes"; estimates count up from 0.5.
+"""
+
+import json
+import math
+
+NAN = math.nan
+
+__all__ = [
+    "estimate_means",
+    "estimate_regression",
+    "gold_codes",
+    "gold_draw",
+    "gold_read",
+    "gold_size",
+    "gold_write",
+]
+
+
+def _gold(ids, texts, labels, n_texts, *, codes, kind="simple"):
+    """A sample as R gets it; its JSON is all that the fake needs to know of it."""
+    known = {"ids": ids, "texts": texts, "labels": labels, "n": n_texts, "kind": kind}
+    coded = list(codes.values())
+    return {
+        "json": json.dumps({**known, "codes": codes}),
+        "rows": [float(int(i) - 1) for i in ids],
+        "ids": ids,
+        "texts": texts,
+        "probs": [len(ids) / n_texts] * len(ids),
+        "all_probs": [len(ids) / n_texts] * n_texts,
+        "strata": [0.0] * len(ids),
+        "names": ["no", "yes"],
+        "labels": labels,
+        "gold": coded[0] if coded else [None] * len(ids),
+        "coders": list(codes),
+        "codes": coded,
+        "design": {
+            "kind": kind,
+            "seed": 7.0,
+            "text": "text",
+            "label": "label",
+            "id": None,
+        },
+    }
+
+
+def _stored(sample, codes):
+    known = json.loads(sample)
+    given = [known[name] for name in ("ids", "texts", "labels", "n")]
+    return _gold(*given, codes={**known["codes"], **codes}, kind=known["kind"])
+
+
+def gold_size(width, options):
+    if options["accuracy"] is not None and options["kappa"] is not None:
+        raise ValueError("give accuracy or kappa, not both")
+    known = options["accuracy"] is not None
+    return {
+        "gold": 385.0,
+        "dsl": 154.0 if known else None,
+        "ppi": 139.0 if known else None,
+        "kappa": 0.8 if known else None,
+        "line": f"+- {width}:\n  385 texts",
+    }
+
+
+def gold_draw(columns, n, options):
+    size = len(next(iter(columns.values())))
+    if n > size:
+        raise ValueError(f"n must be between 1 and {size}, not {n}")
+    ids = [str(i + 1) for i in range(n)]
+    texts = columns.get(options["text"], [None] * size)[:n]
+    labels = columns.get(options["label"], [None] * size)[:n]
+    kind = options["prob"] or ("stratified" if options["by"] else "simple")
+    kind = kind if isinstance(kind, str) else "given"
+    return _gold(ids, texts, labels, size, codes={}, kind=kind)
+
+
+def gold_write(sample, path, options):
+    known = json.loads(sample)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("id,code\n" + "".join(f"{i},yes\n" for i in known["ids"]))
+    with open(path + ".json", "w", encoding="utf-8") as file:
+        file.write(sample)
+
+
+def gold_read(paths, sample):
+    if sample is None:
+        with open(paths[0] + ".json", encoding="utf-8") as file:
+            sample = file.read()
+    n = len(json.loads(sample)["ids"])
+    return _stored(sample, {"code": ["yes"] * n})
+
+
+def gold_codes(sample, ids, codes):
+    known = json.loads(sample)["ids"]
+    for identifier in ids:
+        if identifier not in known:
+            raise ValueError(f"id '{identifier}' is none of the sample's")
+    at = {identifier: i for i, identifier in enumerate(ids)}
+    made = {
+        coder: [values[at[i]] if i in at else None for i in known]
+        for coder, values in codes.items()
+    }
+    return _stored(sample, made)
+
+
+def _estimates(outcome, terms, methods):
+    rows = [(term, method) for method in methods for term in terms]
+    n = len(rows)
+    return {
+        "rows": {
+            "outcome": [outcome] * n,
+            "term": ["share" if term in ("A", "B") else term for term, _ in rows],
+            "group": [term if term in ("A", "B") else "" for term, _ in rows],
+            "method": [method for _, method in rows],
+            "estimate": [0.5 + i for i in range(n)],
+            "std_error": [0.1] * n,
+            "low": [0.3 + i for i in range(n)],
+            "high": [0.7 + i for i in range(n)],
+            "lam": [NAN] * n,
+        },
+        "covariances": [
+            {
+                "outcome": outcome,
+                "method": method,
+                "values": [
+                    [0.01 * (i == j) for j in range(len(terms))]
+                    for i in range(len(terms))
+                ],
+            }
+            for method in methods
+        ],
+        "n_texts": 6.0,
+        "n_gold": 4.0,
+        "design": "simple",
+        "notes": ["few {codes}"],
+        "line": "shares:\n  a line",
+    }
+
+
+def estimate_means(columns, gold, options):
+    if not isinstance(gold, str) and options["prob"] is None:
+        raise ValueError("gold has no inclusion probabilities")
+    outcome = (options.get("outcome") or ["yes"])[0]
+    terms = ["A", "B"] if options.get("by") else ["share"]
+    value = _estimates(outcome, terms, options["methods"])
+    return {**value, "warning": "few {codes}"}
+
+
+def estimate_regression(columns, gold, matrices, options):
+    return _estimates(matrices["outcome"], matrices["terms"], options["methods"])

@@ -1,0 +1,95 @@
+"""What R calls to validate: plain values come back, whatever happens."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import llamaherd as lh
+import pytest
+from llamaherd import _r
+
+OPTIONS = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
+MORE = {**OPTIONS, "levels": None, "weights": None, "kappa_weights": None}
+
+
+def value(status: dict[str, Any]) -> Any:
+    assert status["ok"], status
+    assert status["warnings"] == []
+    json.dumps(status["value"])  # nothing of numpy's
+    return status["value"]
+
+
+def test_agreement_is_columns() -> None:
+    codes = [["a", "b", "a", None], ["a", "b", "b", "a"]]
+    found = value(_r.agreement(codes, MORE))
+    assert found["name"] == ["percent", "kappa", "alpha", "ac1"]
+    assert found["value"][1] == lh.cohen_kappa(*codes).value
+    ordinal = value(_r.agreement([[1, 2, 3], [1, 3, 3]], {**MORE, "scale": "ordinal"}))
+    assert ordinal["name"][1:4] == ["kappa", "linear kappa", "quadratic kappa"]
+    own = {**MORE, "kappa_weights": [0, 1, 4]}
+    found = value(_r.agreement([[1, 2, 3, 3], [1, 3, 3, 1]], own))
+    assert found["name"] == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+    squared = lh.cohen_kappa([1, 2, 3, 3], [1, 3, 3, 1], weights="quadratic")
+    assert found["value"][2] == pytest.approx(squared.value)
+    refused = _r.agreement([["a"], ["b", "c"]], MORE)
+    assert refused["error_type"] == "ValueError"
+    assert "as many units for each coder" in refused["message"]
+
+
+def test_validation_is_columns() -> None:
+    coded = {
+        "labels": ["a", "b", "a", None],
+        "names": ["a", "b"],
+        "probs": [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [float("nan")] * 2],
+        "texts": ["w", "x", "y", "z"],
+    }
+    gold = {
+        "rows": [0, 1, 2, 3],
+        "codes": [["a", "b", "b", "a"]],
+        "probs": None,
+        "coders": ["ann"],
+        "is_sample": False,
+    }
+    found = value(_r.validate(coded, gold, OPTIONS))
+    assert found["coders"] == ["ann"]
+    assert found["confusion"] == [[1, 1], [0, 1]]
+    assert found["wrong"] == {"row": [3], "label": ["a"], "truth": ["b"], "prob": [0.6]}
+    assert len(set(map(len, found["table"].values()))) == 1
+    assert found["page"][0].startswith("<llamaherd_validation> 4 of 4 texts")
+    assert any(line.startswith("3  0.60  a, people: b") for line in found["page"])
+    assert sum(found["bins"]["n"]) == 3
+    drawn = {**gold, "rows": [2, 0], "codes": [["b", "a"]], "probs": [0.5, 0.25]}
+    weighted = value(_r.validate(coded, {**drawn, "is_sample": True}, OPTIONS))
+    assert weighted["is_weighted"]
+    assert weighted["table"]["value"][0] == pytest.approx(4 / 6)
+    plain = {**coded, "names": [], "probs": None, "texts": None}
+    found = value(_r.validate(plain, gold, OPTIONS))
+    assert (found["bins"], found["coverage"], found["confidence"]) == (None, None, None)
+
+
+def test_coverage_goes_to_r_and_back() -> None:
+    curve = value(_r.coverage_curve([0.9, 0.8, 0.7], [True, True, False], None, 0.95))
+    assert curve["accuracy"] == pytest.approx([1, 1, 2 / 3])
+    found = value(_r.for_people(curve, [0.75, 0.95, 0.8], 0.9, False))
+    assert found == {"rows": [1], "threshold": 0.8}
+    none = value(_r.for_people(curve, [0.75], 0.99, True))
+    assert none == {"rows": [1], "threshold": float("inf")}
+
+
+def test_tables_and_reliability_are_lists() -> None:
+    columns = {
+        "sample": ["1", "2", "1", "2"],
+        "model": ["m", "m", "n", "n"],
+        "label": ["a", "b", "a", "a"],
+    }
+    options = {"pairwise": True, "levels": None}
+    found = value(_r.confusion_tables({**columns, "truth": ["a", "b"] * 2}, options))
+    assert found["levels"] == ["a", "b"]
+    assert found["vs_gold_names"] == ["m", "n"]
+    assert found["pairwise"] == [[[1, 0], [1, 0]]]
+    found = value(_r.reliability(columns, {"method": "auto", "levels": None}))
+    assert found["cohen"]["kappa"] == [0]
+    assert found["krippendorff"]["items"] == ["1", "2"]
+    found = value(_r.reliability(columns, {"method": "cohen", "levels": None}))
+    assert found["krippendorff"] is None
