@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.pictures import Bars, Curve, Forest, Matrix, Timeline
+from llamaherd.research.shapes import Bars, Curve, Forest, Matrix, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from llamaherd.research.pictures import Picture, Point
+    from llamaherd.research.shapes import Picture, Point
 
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is too light
 # for lines on white.
@@ -361,8 +361,10 @@ def _curve(picture: Curve, ax: Axes, figure: Figure | None) -> None:
             alpha=0.35,
             linewidth=0,
         )
-        few = {"marker": "o"} if len(picture.x) < 3 else {}
-        handles += ax.plot(picture.x, picture.y, color=PALETTE[0], linewidth=1.5, **few)
+        few = "o" if len(picture.x) < 3 else ""
+        handles += ax.plot(
+            picture.x, picture.y, color=PALETTE[0], linewidth=1.5, marker=few
+        )
         handles[1].set_label("labels of the model")
         ends = [v for v in (*picture.low, *picture.y) if not math.isnan(v)]
         ax.set_ylim(max(0.0, min(ends, default=0.0) - 0.05), 1.01)

@@ -30,10 +30,20 @@ HOSTILE = [
     "<!-- <script> \u2028\u2029 ]]> & &amp; {{ 7 * 7 }} {% raw %}",
     "\U0001f600 \u202eright to left \u05d0\u05d1",
     "a\0b\x1b[31m\x85",
-    'quotes " and \' and `',
+    "quotes \" and ' and `",
 ]
 TEXTS = [*HOSTILE, None, HOSTILE[0], "plain"]
-CODES = ["Sports", "Business <b>", "Sports", None, "Sports", "Sports", None, "Sports", None]
+CODES = [
+    "Sports",
+    "Business <b>",
+    "Sports",
+    None,
+    "Sports",
+    "Sports",
+    None,
+    "Sports",
+    None,
+]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +73,7 @@ class Page(HTMLParser):
         self.elements.append((tag, dict(attrs)))
         self._inside = tag
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - as the parser calls it
         self._inside = ""
 
     def handle_data(self, data: str) -> None:
@@ -96,7 +106,17 @@ def test_hostile_texts_are_text_and_nothing_runs(
     scripts = [attrs for tag, attrs in found.elements if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "llamaherd-report"}]
     tags = {tag for tag, _ in found.elements}
-    assert not tags & {"img", "iframe", "link", "object", "embed", "form", "base", "i", "b"}
+    assert not tags & {
+        "img",
+        "iframe",
+        "link",
+        "object",
+        "embed",
+        "form",
+        "base",
+        "i",
+        "b",
+    }
     for tag, attrs in found.elements:
         assert not [name for name in attrs if name.startswith("on")], tag
         for name in ("src", "href", "xlink:href"):
@@ -232,7 +252,11 @@ def test_without_matplotlib_a_note_says_what_is_missing(
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"path": "r.pdf"}, ValueError, r"path must end with .html or .json, not 'r.pdf'"),
+        (
+            {"path": "r.pdf"},
+            ValueError,
+            r"path must end with .html or .json, not 'r.pdf'",
+        ),
         ({"path": 3}, TypeError, "path must be a str or a path, not 3"),
         ({"coded": [1]}, TypeError, r"coded must be a Coded, not \[1\]"),
         ({"validation": 2}, TypeError, "validation must be a Validation, not 2"),
@@ -282,8 +306,8 @@ def test_bands_of_probabilities() -> None:
         ('<script id="llamaherd-report">{"format": 1}</script>', "'format' is not"),
         ('<script id="llamaherd-report">{"form</script>', "or is cut off"),
         (
-            '<script id="llamaherd-report">{"format": "llamaherd report", "version": 9}'
-            "</script>",
+            '<script id="llamaherd-report">'
+            + json.dumps({"format": "llamaherd report", "version": 9}),
             "of version 9; this llamaherd reads version 1",
         ),
     ],

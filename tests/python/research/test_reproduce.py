@@ -85,7 +85,9 @@ def test_finds_the_model_beside_the_report_and_in_the_cache(
     shutil.copy(model.path, cache)
     assert lh.reproduce(report).is_same
     other = beside / model.path.name
-    other.write_bytes(b"GGUF")  # of that name, but another one: the cache has the right one
+    other.write_bytes(
+        b"GGUF"
+    )  # of that name, but another one: the cache has the right one
     assert lh.reproduce(report).is_same
     (cache / model.path.name).unlink()
     with pytest.raises(ValueError, match="the model was changed"):
@@ -142,7 +144,9 @@ def test_data_of_a_report_without_texts(
     assert lh.reproduce(path, model, data=frame).is_same
     again = frame.rename(columns={"said": "other"})
     assert lh.reproduce(path, model, data=again, text="other").is_same
-    with pytest.raises(ValueError, match="must be a column of the data frame, not 'said'"):
+    with pytest.raises(
+        ValueError, match="must be a column of the data frame, not 'said'"
+    ):
         lh.reproduce(path, model, data=again)
     for data, message in (
         (frame[::-1], "data, row 0: the text is not the one that was coded"),
@@ -190,9 +194,7 @@ def test_calibrated_probabilities_are_the_same(
     model: lh.Model, tmp_path: Path, calibrate: Any
 ) -> None:
     with lh.Context(model, deterministic=True) as context:
-        coded = lh.annotate(
-            {"text": TEXTS}, "text", TOPICS, context, calibrate=calibrate
-        )
+        coded = lh.annotate({"text": TEXTS}, "text", TOPICS, context, calibrate=calibrate)
         path = lh.report(coded, tmp_path / "r.json")
         assert lh.reproduce(path, context).is_same
         part = lh.Coded(

@@ -747,6 +747,8 @@ def estimate_means(columns, gold, options):
 @_boundary
 def estimate_regression(columns, gold, matrices, options):
     return _estimates(matrices["outcome"], matrices["terms"], options["methods"])
+
+
 # ---- in files of their own ----
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -799,6 +801,8 @@ def reproduce_close(replay):
 @_boundary
 def replays_closed():
     return _Replay.closed
+
+
 import fake_estimation  # noqa: E402
 
 fake_coding.Job = Job
