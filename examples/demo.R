@@ -1,56 +1,58 @@
-# Labels 60 short news texts by topic, all at once, with a 135M-parameter model on the CPU.
-#   Rscript examples/demo.R MODEL.gguf
-# Each prompt shows the model eight labelled texts before the one to be labelled, and
-# `choices` lets it say nothing but one of the four labels. docs/labelling.md compares this
-# with other ways to ask: a model this small needs both. The 163 tokens that all prompts
-# begin with are computed only once.
+# Labels 60 short news texts by a codebook, all at once, with a 135M-parameter model on the CPU,
+# compares the labels with those of the person who wrote the texts, and draws the comparison.
+#   Rscript examples/demo.R MODEL.gguf [PLOT.png]
+# The codebook has eight labelled texts beside its four labels: a model this small needs to be
+# shown. docs/labelling.md compares ways to ask. What all prompts begin with is computed only once.
 
 library(llamaherd)
 
-model_path <- commandArgs(trailingOnly = TRUE)[1]
-texts <- utils::read.csv("examples/data/headlines.csv", encoding = "UTF-8")
-labels <- c("Sports", "Business", "Science", "Politics")
+arguments <- commandArgs(trailingOnly = TRUE)
+model_path <- arguments[1]
+plot_path <- if (length(arguments) > 1) arguments[2] else "demo.png"
 
-examples <- utils::read.csv("examples/data/shots.csv", encoding = "UTF-8")
-shots <- sprintf("Text: %s\nTopic: %s\n\n", examples$text, examples$topic)
-prompts <- paste0(
-  "Label the topic of each news text: Sports, Business, Science or Politics.\n\n",
-  paste(shots, collapse = ""),
-  "Text: ",
-  texts$text,
-  "\nTopic:"
+news <- utils::read.csv("examples/data/headlines.csv", encoding = "UTF-8")
+shots <- utils::read.csv("examples/data/shots.csv", encoding = "UTF-8")
+topics <- codebook(
+  "Label the topic of each news text.",
+  labels = c(
+    Sports = "Matches, athletes, competitions.",
+    Business = "Companies, prices, jobs.",
+    Science = "Research and discoveries.",
+    Politics = "Governments, parties, laws."
+  ),
+  examples = data.frame(text = shots$text, label = shots$topic),
+  answer_role = "Topic"
 )
 
 model <- model_load(model_path)
 context <- context_create(model)
 cat(sprintf(
-  "Labelling %d texts with %s ...\n",
-  nrow(texts),
+  "Labelling %d texts with %s ...\n\n",
+  nrow(news),
   basename(model_path)
 ))
-answers <- generate_parallel(context, prompts, choices = labels)
+coded <- annotate_texts(news, text, topics, context)
 
-label <- as.character(answers)
-agrees <- label == texts$topic
-excerpt <- ifelse(
-  nchar(texts$text) > 66,
-  paste0(substr(texts$text, 1, 63), "..."),
-  texts$text
-)
-cat(sprintf("\n%-66s  %-8s  %s\n", "text", "label", "agrees"))
-cat(sprintf("%s  %s  %s\n", strrep("-", 66), strrep("-", 8), strrep("-", 6)))
-cat(
-  sprintf(
-    "%-66s  %-8s  %s\n",
-    excerpt,
-    label,
-    ifelse(agrees, "yes", paste0("no: ", texts$topic))
+# The labels with their probabilities, and what people said.
+shown <- data.frame(
+  text = ifelse(
+    nchar(coded$text) > 52,
+    paste0(substr(coded$text, 1, 49), "..."),
+    coded$text
   ),
-  sep = ""
+  label = coded$label,
+  prob = round(coded$prob, 2),
+  person = ifelse(coded$label == coded$topic, "", coded$topic)
 )
-cat(sprintf(
-  "\n%d of %d labels agree with the person who wrote the texts.\n\n",
-  sum(agrees),
-  length(agrees)
-))
-print(attr(answers, "stats"))
+print(shown, right = FALSE, row.names = FALSE, max = 1000)
+
+cat("\n")
+checked <- validate(coded, gold = coded$topic)
+print(checked)
+
+grDevices::png(plot_path, width = 6.5, height = 4, units = "in", res = 200)
+plot(checked, type = "labels")
+invisible(grDevices::dev.off())
+cat(sprintf("\nThe plot of it is in %s.\n\n", normalizePath(plot_path)))
+
+print(attr(coded, "llamaherd")$stats)

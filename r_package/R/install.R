@@ -66,13 +66,13 @@ install_llamaherd <- function(
   invisible(reticulate::virtualenv_python(envname))
 }
 
-# With what downloading models of the Hugging Face hub needs.
+# With what downloading models of the Hugging Face hub needs, and plots in reports.
 install_source <- function(path, error_call) {
   if (is.null(path)) {
-    return("llamaherd[hub]")
+    return("llamaherd[hub,plot]")
   }
   if (grepl("^(git\\+)?(https|http|ssh|git|file)://", path)) {
-    return(paste0("llamaherd[hub] @ git+", sub("^git\\+", "", path)))
+    return(paste0("llamaherd[hub,plot] @ git+", sub("^git\\+", "", path)))
   }
   folder <- path.expand(path)
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
@@ -83,7 +83,7 @@ install_source <- function(path, error_call) {
       error_call
     )
   }
-  paste0(normalizePath(folder), "[hub]")
+  paste0(normalizePath(folder), "[hub,plot]")
 }
 
 # A Python that a virtual environment can be made with.

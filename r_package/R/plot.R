@@ -96,6 +96,7 @@ okabe_ito <- c(
   "#000000"
 )
 shades <- c("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
+blues <- c("#F7FBFF", "#6BAED6", "#08306B")
 plot_symbols <- c(21L, 22L, 24L, 23L, 25L)
 phase_colours <- c("#C8C8C8", "#E69F00", "#0072B2")
 
@@ -111,6 +112,7 @@ wrapped <- function(x, width = 26L, n_lines = 3L) {
       lines <- strwrap(name, width)
       # Words that are too long by themselves.
       lines <- unlist(lapply(lines, in_pieces, width))
+      lines <- lines[nzchar(lines)]
       if (length(lines) > n_lines) {
         lines <- lines[seq_len(n_lines)]
         lines[[n_lines]] <- paste0(substr(lines[[n_lines]], 1L, width - 3L), "...")

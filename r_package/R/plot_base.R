@@ -56,9 +56,9 @@ base_legend <- function(names, ..., title = NULL, lines = length(names)) {
   )
 }
 
-# How many lines names take: one if they fit beside each other.
+# How many lines names take: one if they fit beside each other, in columns of one width.
 legend_lines <- function(names) {
-  inches <- sum(graphics::strwidth(names, "inches", cex = 0.85) + 0.45)
+  inches <- length(names) * (max(graphics::strwidth(names, "inches", cex = 0.85)) + 0.45)
   if (inches < 0.9 * graphics::par("din")[[1]]) 1 else length(names)
 }
 
@@ -131,10 +131,9 @@ base_forest <- function(picture) {
   if (length(picture$lines) > 0) {
     graphics::abline(v = picture$lines, col = "#555555", lty = 2)
   }
-  step <- if (n > 1 && is.null(spans)) 0.6 / (n - 1) else 0
   colour <- colours_for(n)
   of <- as.integer(data$series)
-  at <- as.integer(data$row) + (of - (n + 1) / 2) * step
+  at <- as.integer(data$row) + if (is.null(spans)) beside(data) else 0
   graphics::segments(data$low, at, data$high, at, col = colour[of], lwd = 1.5)
   graphics::points(
     data$value,
@@ -152,11 +151,20 @@ base_forest <- function(picture) {
       pch = c(symbols_for(n_points), none),
       pt.bg = c(colours_for(n_points), none),
       col = c(rep("white", n_points), rep("#555555", length(none))),
-      lty = c(rep(NA, n_points), rep(2, length(none))),
+      lty = c(rep(0, n_points), rep(2, length(none))),
       pt.cex = 1.3,
       lines = n_lines
     )
   }
+}
+
+# How far from the middle of its row a point is: one beside the other.
+beside <- function(data) {
+  of <- ifelse(is.na(data$value), NA, as.integer(data$series))
+  place <- stats::ave(of, data$row, FUN = \(x) rank(x, na.last = "keep"))
+  there <- stats::ave(of, data$row, FUN = \(x) sum(!is.na(x)))
+  step <- 0.6 / max(nlevels(data$series) - 1, 1)
+  ifelse(is.na(of), 0, (place - (there + 1) / 2) * step)
 }
 
 base_matrix <- function(picture) {
@@ -183,7 +191,7 @@ base_matrix <- function(picture) {
   )
   across <- as.integer(data$column)
   down <- as.integer(data$row)
-  ramp <- grDevices::colorRamp(c("#F7FBFF", shades[[1]]))
+  ramp <- grDevices::colorRamp(blues)
   fill <- grDevices::rgb(ramp(data$share / 1.15), maxColorValue = 255)
   graphics::rect(
     across - 0.5,
@@ -212,11 +220,12 @@ base_matrix <- function(picture) {
 
 base_curve <- function(picture) {
   data <- picture$data
-  graphics::par(mar = c(5, 4, 2.5, 1))
+  graphics::par(mar = c(5, 5, 2.5, 1))
   limits <- curve_limits(picture)
   base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  graphics::title(ylab = picture$y)
+  words <- paste(strwrap(picture$y, 28), collapse = "\n")
+  graphics::title(ylab = words, line = 2.6, cex.lab = 0.95)
   base_grid(horizontal = TRUE)
   graphics::lines(picture$reference, col = "#777777", lty = 2)
   if (picture$steps) {
@@ -229,7 +238,7 @@ base_curve <- function(picture) {
     graphics::lines(data$x, data$y, col = okabe_ito[[1]], lwd = 2)
   } else {
     graphics::segments(data$x, data$low, data$x, data$high, col = okabe_ito[[1]])
-    graphics::points(data$x, data$y, pch = 19, col = okabe_ito[[1]])
+    graphics::points(data$x, data$y, pch = 19, col = okabe_ito[[1]], xpd = TRUE)
   }
   base_legend(picture$named, lty = 2, col = "#777777")
 }
@@ -237,10 +246,13 @@ base_curve <- function(picture) {
 base_timeline <- function(picture) {
   data <- picture$data
   n <- nrow(data)
-  graphics::par(mar = c(5, 4, 2.5, 1))
+  phases <- c("waited", "prompt read, to the first token", "answer")
+  n_lines <- legend_lines(phases)
+  graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
   base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  graphics::title(ylab = picture$y)
+  words <- paste(strwrap(picture$y, 28), collapse = "\n")
+  graphics::title(ylab = words, line = 2.6, cex.lab = 0.95)
   base_grid()
   from <- cbind(0, data$waited, data$first)
   to <- cbind(data$waited, data$first, data$end)
@@ -254,6 +266,5 @@ base_timeline <- function(picture) {
       border = NA
     )
   }
-  phases <- c("waited", "prompt read, to the first token", "answer")
-  base_legend(phases, fill = phase_colours, lines = 1)
+  base_legend(phases, fill = phase_colours, lines = n_lines)
 }

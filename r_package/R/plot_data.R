@@ -32,7 +32,7 @@ picture_coded <- function(x) {
   data <- if (is.null(sure)) {
     data.frame(row = names, part = "texts", n = counts)
   } else {
-    band <- matrix(findInterval(-sure, -bands, left.open = FALSE) + 1L, nrow(sure))
+    band <- matrix(findInterval(-sure, -bands, left.open = TRUE) + 1L, nrow(sure))
     parts <- lapply(seq_along(bands), \(b) {
       n <- colSums(has & !is.na(band) & band == b)
       data.frame(row = names, part = names(bands)[[b]], n = n)
@@ -232,8 +232,9 @@ picture_estimates <- function(x) {
 picture_robustness <- function(x) {
   names <- x$ranges$label
   variants <- x$summary$variant
-  change <- sprintf("%s (%.0f%% of labels change)", variants, 100 * x$summary$flips)
-  series <- c(variants[[1]], change[-1])
+  short <- make.unique(shorten(variants, 40L))
+  change <- sprintf("%s (%.0f%% of labels change)", short, 100 * x$summary$flips)
+  series <- c(short[[1]], change[-1])
   data <- data.frame(
     row = factor(rep(names, each = length(series)), names),
     series = factor(rep(series, times = length(names)), series),

@@ -121,7 +121,7 @@ ggplot_forest <- function(picture) {
       )
   }
   guide <- if (n > 1) {
-    ggplot2::guide_legend(ncol = if (max(nchar(levels(data$series))) > 30) 1)
+    ggplot2::guide_legend(ncol = legend_columns(levels(data$series)))
   } else {
     "none"
   }
@@ -143,6 +143,12 @@ ggplot_forest <- function(picture) {
     row_scale(data$row) +
     ggplot_theme() +
     ggplot2::theme(legend.box = "vertical")
+}
+
+# So many columns that a legend fits below a plot with long names of rows.
+legend_columns <- function(names) {
+  wide <- max(nchar(names)) + 6
+  max(1, min(length(names), 66 %/% wide))
 }
 
 # All that is drawn, and what the picture wants to be seen.
@@ -173,9 +179,8 @@ ggplot_matrix <- function(picture) {
       )
   }
   plot +
-    ggplot2::scale_fill_gradient(
-      low = "#F7FBFF",
-      high = shades[[1]],
+    ggplot2::scale_fill_gradientn(
+      colours = blues,
       limits = c(0, 1.15),
       guide = "none"
     ) +

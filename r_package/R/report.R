@@ -68,7 +68,7 @@ check_class <- function(x, class, arg, error_call, null = TRUE) {
 coded_for_report <- function(x, error_call) {
   coding <- attr(x, "llamaherd")
   if (!isTRUE(coding$text %in% names(x))) {
-    message <- "{.arg x} no longer has the column of texts."
+    message <- "{.arg x} has no column {.field {coding$text}} with the texts that were coded."
     abort(message, "argument", error_call)
   }
   n <- nrow(x)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.pictures import Bars, Curve, Forest, Matrix, Timeline
+from llamaherd.research.shapes import Bars, Curve, Forest, Matrix, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from llamaherd.research.pictures import Picture, Point
+    from llamaherd.research.shapes import Picture, Point
 
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is too light
 # for lines on white.
@@ -45,6 +45,18 @@ _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # labels may have dollars
     "axes.unicode_minus": True,
 }
+# For what the first one lacks, where they are installed.
+_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Arial Unicode MS",
+)
 _NAME_WIDTH = 26  # characters of a line of a row's name
 _NAME_LINES = 3
 MISSING = "plots need matplotlib, which is not installed: pip install 'llamaherd[plot]'"
@@ -59,9 +71,12 @@ def style() -> Iterator[None]:
     """
     try:
         import matplotlib as mpl  # noqa: PLC0415 - optional
+        from matplotlib.font_manager import get_font_names  # noqa: PLC0415 - optional
     except ImportError as error:
         raise ImportError(MISSING) from error
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    there = set(get_font_names())
+    fonts = ["DejaVu Sans", *(name for name in _FONTS if name in there)]
+    with mpl.rc_context({**_STYLE, "font.family": fonts}), warnings.catch_warnings():
         # In an SVG the reader's fonts have what ours lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
@@ -346,7 +361,10 @@ def _curve(picture: Curve, ax: Axes, figure: Figure | None) -> None:
             alpha=0.35,
             linewidth=0,
         )
-        handles += ax.plot(picture.x, picture.y, color=PALETTE[0], linewidth=1.5)
+        few = "o" if len(picture.x) < 3 else ""
+        handles += ax.plot(
+            picture.x, picture.y, color=PALETTE[0], linewidth=1.5, marker=few
+        )
         handles[1].set_label("labels of the model")
         ends = [v for v in (*picture.low, *picture.y) if not math.isnan(v)]
         ax.set_ylim(max(0.0, min(ends, default=0.0) - 0.05), 1.01)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from llamaherd.research.pictures import Picture
+    from llamaherd.research.shapes import Picture
 
 OF_VALIDATION: dict[str, Callable[[dict[str, Any]], Picture]] = {
     "measures": pictures.measures_picture,

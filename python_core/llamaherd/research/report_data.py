@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 FORMAT = "llamaherd report"
 VERSION = 1
-CANCELLED = "cancelled"
 # Shares of labels by probability: the least of each band, the surest first.
 BANDS = (0.9, 0.7, 0.5, 0.0)
 Contents = dict[str, Any]

@@ -13,8 +13,8 @@ from llamaherd.research.report_data import to_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.research.pictures import Picture
     from llamaherd.research.report_data import Contents
+    from llamaherd.research.shapes import Picture
 
 JSON_ID = "llamaherd-report"
 # Within a script element these could end it, or begin what a reader of HTML takes for

@@ -16,10 +16,11 @@ from llamaherd.memory import hardware
 from llamaherd.model.model import Model
 from llamaherd.research import frames
 from llamaherd.research.annotate import annotate
+from llamaherd.research.answers import CANCELLED
 from llamaherd.research.codebook import Codebook
 from llamaherd.research.model_files import find_model
 from llamaherd.research.record import machine, model_record, versions_here
-from llamaherd.research.report_data import CANCELLED, hidden, sha256_of
+from llamaherd.research.report_data import hidden, sha256_of
 from llamaherd.research.report_file import read_report
 from llamaherd.research.reproduction import Reproduction, Then, compared
 from llamaherd.research.texts import checked_texts, hash_of_texts
@@ -357,8 +358,7 @@ def _differences(
     run: Mapping[str, Any], context: Mapping[str, Any]
 ) -> dict[str, tuple[str, str]]:
     """What was otherwise then, by name: versions, machine, options that may matter."""
-    then = {name: v for name, v in run["versions"].items() if name != "r"}
-    pairs = [(then, versions_here()), (run["machine"], machine())]
+    pairs = [(run["versions"], versions_here()), (run["machine"], machine())]
     exact = run["context"].get("deterministic") and context.get("deterministic")
     free = _FREE if exact else ()
     pairs.append(

@@ -747,6 +747,8 @@ def estimate_means(columns, gold, options):
 @_boundary
 def estimate_regression(columns, gold, matrices, options):
     return _estimates(matrices["outcome"], matrices["terms"], options["methods"])
+
+
 # ---- in files of their own ----
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -755,6 +757,52 @@ import fake_coding  # noqa: E402
 fake_coding.Job = Job
 for _name in fake_coding.__all__:
     globals()[_name] = _boundary(getattr(fake_coding, _name))
+
+
+class _Replay:
+    closed = 0
+
+
+@_boundary
+def report(coded, path, parts, options):
+    with open(path, "w") as file:
+        file.write(json.dumps([coded, parts, options]).replace("NaN", "null"))
+    return path
+
+
+@_boundary
+def reproduce_start(path, model, texts, options):
+    if path.endswith("wrong.html"):
+        raise ValueError("the model was changed")
+    job = annotate_start(None, ["x", "y", "z"], "{}", {})["value"]["job"]
+    return {"job": job, "replay": _Replay(), "n": 3}
+
+
+@_boundary
+def reproduce_result(replay, job):
+    return {
+        "n": 3,
+        "n_same": 2,
+        "n_same_labels": 2,
+        "has_probs": True,
+        "largest_difference": 0.25,
+        "is_deterministic": False,
+        "changed": {"row": [2], "then": [None], "now": ["n"]},
+        "versions": {"what": ["numpy"], "then": ["1"], "now": ["2"]},
+        "page": ["2 of 3 labels and probabilities are the same", "more"],
+    }
+
+
+@_boundary
+def reproduce_close(replay):
+    _Replay.closed += 1
+
+
+@_boundary
+def replays_closed():
+    return _Replay.closed
+
+
 import fake_estimation  # noqa: E402
 
 fake_coding.Job = Job

@@ -1,0 +1,218 @@
+# What the drawers get, and that both of them draw it. How it looks nobody can test.
+
+local_graphics <- function(engine, env = parent.frame()) {
+  if (engine == "ggplot2") {
+    skip_if_not_installed("ggplot2")
+  }
+  withr::local_options(llamaherd.graphics = engine, .local_envir = env)
+  withr::local_pdf(withr::local_tempfile(.local_envir = env), .local_envir = env)
+}
+
+long <- "a label of many words that goes on and on, for more than two lines of a plot"
+kinds <- c("no", long, strrep("x", 70))
+
+coded_frame_of <- function(n = 30) {
+  probs <- matrix(
+    rep(c(0.95, 0.04, 0.01, 0.3, 0.6, 0.1), length.out = 3 * n),
+    n,
+    byrow = TRUE
+  )
+  labels <- factor(kinds[max.col(probs)], kinds)
+  labels[[3]] <- NA
+  frame <- data.frame(text = paste("text", seq_len(n)), label = labels, probs)
+  names(frame)[3:5] <- paste0("p_", kinds)
+  as_coded(
+    frame,
+    list(
+      label = "label",
+      text = "text",
+      names = kinds,
+      probs = stats::setNames(paste0("p_", kinds), kinds),
+      columns = c(label = "label"),
+      codebook = list(type = "label"),
+      needs = c("label", "text")
+    )
+  )
+}
+
+estimates_of <- function() {
+  rows <- expand.grid(
+    method = c("dsl", "ppi", "gold", "naive"),
+    outcome = kinds,
+    stringsAsFactors = FALSE
+  )
+  rows$term <- "share"
+  rows$group <- ""
+  rows$estimate <- seq(0.2, 0.5, length.out = 12)
+  rows$low <- rows$estimate - 0.05
+  rows$high <- rows$estimate + 0.05
+  structure(
+    list(
+      rows = rows,
+      methods = c("dsl", "ppi", "gold", "naive"),
+      level = 0.95,
+      n_texts = 1000,
+      n_gold = 100,
+      formula = NULL
+    ),
+    class = "llamaherd_estimates"
+  )
+}
+
+robustness_of <- function(n = 7) {
+  shares <- matrix(seq(0.1, 0.9, length.out = 3 * n), n, dimnames = list(NULL, kinds))
+  structure(
+    list(
+      summary = data.frame(
+        variant = paste(long, seq_len(n)),
+        flips = c(0, rep(0.2, n - 1)),
+        shares,
+        check.names = FALSE
+      ),
+      labels = data.frame(row = 1:50),
+      ranges = data.frame(
+        label = kinds,
+        min = apply(shares, 2, min),
+        max = apply(shares, 2, max)
+      )
+    ),
+    class = "llamaherd_robustness"
+  )
+}
+
+result_of <- function(n = 40) {
+  structure(
+    rep("a", n),
+    timing = data.frame(
+      queue_s = (seq_len(n) - 1) %/% 8,
+      first_token_s = (seq_len(n) - 1) %/% 8 + 0.3,
+      wall_s = (seq_len(n) - 1) %/% 8 + 1
+    ),
+    stats = structure(
+      list(
+        n_slots = 8,
+        n_prompts = n,
+        wall_s = 5,
+        prefill_s = 2,
+        decode_s = 2.5,
+        n_prefill_tokens = 12345,
+        n_decode_tokens = 400,
+        prefill_tokens_per_s = 6000,
+        decode_tokens_per_s = 160
+      ),
+      class = "llamaherd_stats"
+    ),
+    class = c("llamaherd_result", "character")
+  )
+}
+
+test_that("bars are counts by label and probability", {
+  x <- coded_frame_of()
+  shown <- picture_coded(x)
+  counts <- tapply(shown$data$n, shown$data$row, sum)
+  expect_equal(c(counts), c(table(x$label)), ignore_attr = TRUE)
+  by_part <- tapply(shown$data$n, shown$data$part, sum)
+  expect_equal(by_part[["0.9 to 1"]], sum(x$label == "no", na.rm = TRUE))
+  expect_equal(by_part[["0.5 to 0.7"]], sum(x$label == long, na.rm = TRUE))
+  expect_identical(shown$notes[[1]], "14 (48%)")
+  expect_identical(shown$legend, "probability of the label")
+  alone <- picture_coded(x[c("text", "label")])
+  expect_null(alone$legend)
+  expect_equal(alone$data$n, as.vector(table(x$label)), ignore_attr = TRUE)
+})
+
+test_that("bands of probabilities are Python's", {
+  x <- coded_frame_of(7)
+  x$label[] <- "no"
+  x[[3]] <- c(1, 0.9, 0.89, 0.7, 0.5, 0.499, 0)
+  shown <- picture_coded(x)$data
+  expect_equal(tapply(shown$n, shown$part, sum), c(2, 2, 1, 2), ignore_attr = TRUE)
+})
+
+test_that("several labels of a text count for each", {
+  x <- coded_frame_of(3)
+  x$label <- c("no; y", "", NA)
+  attr(x, "llamaherd")$codebook$type <- "multiple"
+  attr(x, "llamaherd")$names <- c("no", "y")
+  shown <- picture_coded(x)
+  expect_equal(shown$data$n, c(1, 1))
+  expect_identical(shown$notes, c("1 (50%)", "1 (50%)"))
+})
+
+test_that("a timeline is in the order of the prompts' beginnings", {
+  x <- result_of()
+  attr(x, "timing") <- attr(x, "timing")[40:1, ]
+  attr(x, "timing")$wall_s[[1]] <- NA
+  shown <- picture_timeline(x)$data
+  expect_identical(nrow(shown), 39L)
+  expect_false(is.unsorted(shown$waited))
+  expect_true(all(shown$waited <= shown$first & shown$first <= shown$end))
+  attr(x, "timing") <- NULL
+  expect_error(picture_timeline(x, NULL), class = "llamaherd_error_argument")
+})
+
+test_that("names of rows take a few lines", {
+  expect_identical(wrapped(c("a", "")), c("a", " "))
+  lines <- strsplit(wrapped(c(long, strrep("x", 200))), "\n")
+  expect_identical(lengths(lines), c(3L, 3L))
+  expect_true(all(nchar(unlist(lines)) <= 26))
+  expect_match(wrapped(strrep("x", 200)), "[.]{3}$")
+  expect_identical(wrapped("a\nb\tc"), "a b c")
+})
+
+for (engine in c("ggplot2", "base")) {
+  test_that(sprintf("everything is drawn by %s", engine), {
+    local_graphics(engine)
+    all <- list(
+      coded_frame_of(),
+      estimates_of(),
+      robustness_of(),
+      result_of(),
+      attr(result_of(), "stats")
+    )
+    before <- graphics::par("mar", "las", "mgp")
+    for (x in all) {
+      drawn <- expect_silent(plot(x))
+      expect_s3_class(drawn, if (engine == "ggplot2") "ggplot" else "data.frame")
+    }
+    expect_identical(graphics::par("mar", "las", "mgp"), before)
+  })
+
+  test_that(sprintf("validations are drawn by %s", engine), {
+    skip_if_no_llamaherd()
+    local_graphics(engine)
+    model <- rep(kinds, c(45, 40, 15))
+    codes <- list(Ann = rep(kinds, c(40, 40, 20)), Ben = rep(kinds, c(35, 40, 25)))
+    found <- validate(model, codes, prob = seq(0.99, 0.5, length.out = 100))
+    for (type in c("measures", "labels", "confusion", "calibration", "coverage")) {
+      expect_silent(plot(found, type = type))
+    }
+    expect_error(plot(found, type = "all"), class = "llamaherd_error_argument")
+    unsure <- validate(model, codes)
+    expect_error(plot(unsure, type = "coverage"), "not known how sure")
+    # Labels without a text have no precision, and intervals may be missing.
+    expect_silent(plot(validate(c("a", "b"), c("a", "a")), type = "labels"))
+  })
+}
+
+test_that("numbers of a validation are those that it has", {
+  skip_if_no_llamaherd()
+  found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10), prob = (1:20) / 20)
+  shown <- picture_measures(found)$data
+  of <- found$table
+  accuracy <- of[of$measure == "accuracy", ]
+  expect_equal(
+    unlist(shown[1, c("value", "low", "high")]),
+    unlist(accuracy[4:6]),
+    ignore_attr = TRUE
+  )
+  counts <- picture_confusion(found)$data
+  at <- counts$row == "a" & counts$column == "b"
+  expect_identical(counts$n[at], 6L)
+  expect_identical(picture_scores(found)$data$value[1:2], found$labels$precision)
+})
+
+test_that("graphics that there are not are refused", {
+  withr::local_options(llamaherd.graphics = "lattice")
+  expect_error(plot(estimates_of()), class = "llamaherd_error_argument")
+})

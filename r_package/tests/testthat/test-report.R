@@ -1,0 +1,83 @@
+book <- function(...) codebook("Which?", c(yes = "", n = ""), ...)
+
+coded_by_fake <- function(context) {
+  data <- data.frame(id = 1:3, text = c("x", NA, "y"))
+  annotate_texts(data, text, book(), context, verbosity = -1)
+}
+
+test_that("labels, probabilities and how they came about arrive", {
+  context <- local_context()
+  coded <- coded_by_fake(context)
+  path <- withr::local_tempfile(fileext = ".html")
+  expect_invisible(report(coded, path, texts = FALSE, n_examples = 3))
+  sent <- jsonlite::read_json(path)
+  expect_identical(sent[[1]]$text, "text")
+  expect_identical(sent[[1]]$texts, list("x", NULL, "y"))
+  expect_identical(sent[[1]]$labels, list("yes", NULL, "yes"))
+  expect_identical(sent[[1]]$names, list("yes", "n"))
+  expect_equal(sent[[1]]$probs[[1]], list(0.5, coded$p_n[[1]]))
+  expect_identical(sent[[1]]$run, attr(coded, "llamaherd")$run_json)
+  expect_identical(
+    sent[[2]],
+    list(validation = NULL, estimates = NULL, robustness = NULL)
+  )
+  expect_identical(sent[[3]], list(title = NULL, texts = FALSE, n_examples = 3L))
+})
+
+test_that("rows may be left out, probabilities too", {
+  context <- local_context()
+  coded <- coded_by_fake(context)
+  path <- withr::local_tempfile(fileext = ".html")
+  report(coded[3, c("text", "label")], path)
+  sent <- jsonlite::read_json(path)[[1]]
+  expect_identical(sent$texts, list("y"))
+  expect_null(sent$probs)
+  expect_identical(sent$errors, list(NULL))
+})
+
+test_that("what is no part of a report is named", {
+  context <- local_context()
+  coded <- coded_by_fake(context)
+  expect_snapshot(error = TRUE, {
+    report(data.frame(a = 1))
+    report(coded, validation = 3)
+    report(coded, texts = NA)
+    report(coded, 3)
+  })
+})
+
+test_that("a report runs again, and says what differs", {
+  fake <- local_fake()
+  found <- reproduce("r.html", "m.gguf", n_seq_max = 4)
+  expect_s3_class(found, "llamaherd_reproduction")
+  expect_match(fake$seen("reproduce_start"), "'r.html', 'm.gguf', None", fixed = TRUE)
+  expect_match(fake$seen("reproduce_start"), "'n_seq_max': 4", fixed = TRUE)
+  expect_false(found$same)
+  expect_identical(found$changed, data.frame(row = 2L, then = NA_character_, now = "n"))
+  expect_identical(found$versions, data.frame(what = "numpy", then = "1", now = "2"))
+  expect_output(print(found), "2 of 3 labels and probabilities are the same\nmore")
+})
+
+test_that("what was made to run it again is closed", {
+  fake <- local_fake()
+  before <- fake$replays_closed()$value
+  reproduce("r.html")
+  expect_identical(fake$replays_closed()$value, before + 1L)
+  expect_error(reproduce("wrong.html"), "the model was changed")
+  expect_identical(fake$replays_closed()$value, before + 1L)
+})
+
+test_that("texts go along for a report without them", {
+  fake <- local_fake()
+  data <- data.frame(said = c("a", NA), text = c("b", "c"))
+  reproduce("r.html", data = data)
+  expect_match(fake$seen("reproduce_start"), "['b', 'c']", fixed = TRUE)
+  reproduce("r.html", data = data, text = "said")
+  expect_match(fake$seen("reproduce_start"), "['a', None]", fixed = TRUE)
+  expect_snapshot(error = TRUE, {
+    reproduce("r.html", data = data, text = "nothing")
+    reproduce("r.html", data = 3)
+    reproduce("r.html", 3)
+    reproduce(3)
+  })
+})
