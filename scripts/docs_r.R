@@ -12,8 +12,15 @@ pkgdown::build_site(
   preview = FALSE
 )
 
+file.copy("docs/images/shares.png", "build/site/r/shares.png", overwrite = TRUE)
+
 # Debian's pkgdown takes MathJax from this computer's disk.
-pages <- list.files("build/site/r", "[.]html$", recursive = TRUE, full.names = TRUE)
+pages <- list.files(
+  "build/site/r",
+  "[.]html$",
+  recursive = TRUE,
+  full.names = TRUE
+)
 for (page in pages) {
   text <- readLines(page, encoding = "UTF-8", warn = FALSE)
   text <- gsub(
