@@ -26,17 +26,6 @@
 #' * [model_optimize()], or `model_load(optimize = TRUE)`: the file that is fastest here.
 #' * [quick_llama()]: a question without any of this.
 #'
-#' Coding texts
-#' * [codebook()] says what is asked, [prompt_preview()] shows the prompt, [annotate_texts()] codes
-#'   a data frame. [robustness()]: how far the labels depend on the codebook's words.
-#'
-#' Believing the labels
-#' * [gold_sample()] draws texts for people to code, [validate()] tells how far labels can be
-#'   believed, [agreement()] how far coders agree, [coverage_curve()] which texts to leave to people.
-#' * [estimate()] corrects what labels get wrong, in shares and regressions.
-#' * [plot()][plots] draws all of these. [report()] writes a page on how labels came about, and
-#'   [reproduce()] runs it again.
-#'
 #' Labels
 #' * [classify_parallel()]: the probability of each label. [calibrate_batch()] takes a model's
 #'   preferences out.
@@ -64,6 +53,9 @@
 #' * [gold_sample()] draws texts for people to code, [validate()] compares, [agreement()] tells how
 #'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get
 #'   wrong.
+#' * [coverage_curve()]: which texts to leave to people. [plot()][plots] draws all of these,
+#'   [report()] writes a page on how labels came about, [reproduce()] runs it again.
+#' * `vignette("llamaherd")` begins a row of short guides.
 #'
 #' Several models
 #' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
