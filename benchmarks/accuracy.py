@@ -3,8 +3,9 @@
     python benchmarks/accuracy.py TEXTS.csv MODEL.gguf ... [--n 1200]
 
 TEXTS.csv has columns `text` and `label`, positive, neutral or negative, of people. Some
-texts of each label are set aside as examples. Three ways: labels generated (`choices`),
-classified, and classified with batch calibration; without examples and with eight.
+texts of each label are set aside as examples. Ways: labels generated (`choices`),
+classified, classified with batch calibration, and written into JSON (`schema`); without
+examples and with eight. Without, JSON with a reason before the label as well.
 
 - accuracy: share of texts whose most probable label is the human one;
 - Brier score: mean over texts of the sum over labels of (probability - 1 if right)^2;
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import random
 import re
 from pathlib import Path
@@ -30,6 +32,8 @@ LABELS = ["positive", "neutral", "negative"]
 N_SHOTS = 8
 N_BINS = 10
 SEED = 20261123
+LABEL = {"label": {"enum": LABELS}}
+REASON = {"reason": {"type": "string", "maxLength": 80}}
 
 
 def brier(probs: np.ndarray, truth: np.ndarray) -> float:
@@ -57,6 +61,31 @@ def prompts_of(texts: list[str], shots: list[dict[str, str]]) -> list[str]:
     return [f"{start}Tweet: {text}\nSentiment:" for text in texts]
 
 
+def json_labels(
+    context: lh.Context, texts: list[str], shots: list, fields: dict[str, object]
+) -> list[str | None]:
+    """The label of each text, written as a field of JSON."""
+    schema = {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    start = "Tell the sentiment of each tweet: positive, neutral or negative.\n"
+    start += lh.structured.schema_prompt(schema) + "\n\n"
+    for shot in shots:
+        answer = json.dumps({"label": shot["label"]}, separators=(",", ":"))
+        start += f"Tweet: {shot['text']}\nJSON: {answer}\n\n"
+    prompts = [f"{start}Tweet: {text}\nJSON:" for text in texts]
+    out = lh.generate_parallel(context, prompts, schema=schema, max_tokens=120)
+    return [None if answer is None else answer["label"] for answer in out.parsed]
+
+
+def certain(answers: list[str | None]) -> np.ndarray:
+    """float64[n, k]: 1 for the label that was answered."""
+    return np.array([[float(a == label) for label in LABELS] for a in answers])
+
+
 def rows_of(
     model: lh.Model, name: str, texts: list[str], truth: np.ndarray, shots: list
 ) -> list[str]:
@@ -65,14 +94,19 @@ def rows_of(
     with lh.Context(model) as context:
         answers = lh.generate_parallel(context, prompts, choices=LABELS).texts
         found = lh.classify_parallel(context, prompts, LABELS)
-    generated = np.array([[float(a == label) for label in LABELS] for a in answers])
-    calibrated = found.calibrated(lh.calibrate_batch(found)).probs
+        ways = {
+            "generated (`choices`)": certain(answers),
+            "`classify_parallel`": found.probs,
+            "the same, batch calibration": found.calibrated(
+                lh.calibrate_batch(found)
+            ).probs,
+            "JSON (`schema`)": certain(json_labels(context, texts, shots, LABEL)),
+        }
+        if not shots:
+            answers = json_labels(context, texts, shots, REASON | LABEL)
+            ways["JSON, a reason first"] = certain(answers)
     lines = []
-    for way, probs in (
-        ("generated (`choices`)", generated),
-        ("`classify_parallel`", found.probs),
-        ("the same, batch calibration", calibrated),
-    ):
+    for way, probs in ways.items():
         right = float((probs.argmax(axis=1) == truth).mean())
         lines.append(
             f"| {name} | {len(shots)} | {way} | {right:.3f} | "
@@ -107,7 +141,7 @@ def main() -> None:
         with lh.Model(path) as model:
             for some in ([], shots):
                 lines += rows_of(model, path.stem, texts, truth, some)
-                print("\n".join(lines[-3:]), flush=True)
+                print("\n".join(lines), flush=True)
     page = PAGE.read_text(encoding="utf-8")
     start, end = "<!-- accuracy -->\n", "<!-- end of accuracy -->"
     table = "\n".join([f"{start}{lines[0]}", *lines[1:], end])

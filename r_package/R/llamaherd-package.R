@@ -51,7 +51,8 @@
 #' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
 #'   [prompt_preview()] shows the prompt, [robustness()] how far labels depend on its words.
 #' * [gold_sample()] draws texts for people to code, [validate()] compares, [agreement()] tells how
-#'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get wrong.
+#'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get
+#'   wrong.
 #'
 #' Several models
 #' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
@@ -93,7 +94,8 @@
 #' `llamaherd_warning_python` (a warning that Python gave).
 #'
 #' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is
-#' an interrupt of class `llamaherd_interrupt`, whose `results` has all that was done; see [last_results()].
+#' an interrupt of class `llamaherd_interrupt`, whose `results` has all that was done; see
+#' [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal

@@ -38,6 +38,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from kinds import HERDS, KINDS, Herd, Kind
 from llamaherd.native import engine as native_engine
 from running import run_case, run_crowd
+from scored import check_scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,13 +52,15 @@ CASES_PER_CROWD = 3
 
 @dataclass
 class Tally:
-    """All cases with one fault. `crowds`: those of several callers."""
+    """All cases with one fault. `crowds`: of several callers; `scored`: of labels."""
 
     cases: int = 0
     struck: int = 0  # cases
     raised: int = 0  # cases
     crowds: int = 0
     struck_crowds: int = 0
+    scored: int = 0
+    struck_scored: int = 0
 
 
 class World:
@@ -71,6 +74,10 @@ class World:
         }
         self.context = cache(self.new_context)
         self.alone = cache(self._alone)
+
+    @staticmethod
+    def is_impossible(prompt: object) -> bool:
+        return prompt == TOO_LONG or not isinstance(prompt, str)
 
     def new_context(self, herd: Herd, **more: object) -> lh.Context:
         options = {**dict(herd.options), **more}
@@ -100,7 +107,7 @@ class World:
         # Not under the fault: what a prompt gets alone.
         for case in cases if herd.is_exact else ():
             for i, prompt in enumerate(case.prompts):
-                if not is_impossible(prompt):
+                if not self.is_impossible(prompt):
                     self.expected(case, i)
         if kind.of_one:  # logits that were kept of such a prompt would not be struck
             self.start_afresh(context)
@@ -153,10 +160,6 @@ class World:
                 assert result.tokens == self.alone(herd, 0, text, params, 1).tokens
 
 
-def is_impossible(prompt: str | tuple[int, ...]) -> bool:
-    return prompt == TOO_LONG or not isinstance(prompt, str)
-
-
 def check_case(world: World, kind: Kind, tally: Tally, case: Case) -> None:
     tally.cases += 1
     with world.checked(kind, case.herd, [case]) as context:
@@ -207,7 +210,7 @@ def check_results(
         if result.finish_reason == "error":
             assert result.error
             assert result.text is None
-            if not is_impossible(prompt):
+            if not World.is_impossible(prompt):
                 assert n_struck > 0, result.error
                 assert is_hit or not kind.of_one, result.error
                 is_greedy = case.params[i].temperature <= 0
@@ -218,11 +221,11 @@ def check_results(
             assert case.cancel_at is not None or case.on_error == "return"
             assert result.text is None
         else:
-            assert not is_impossible(prompt)
+            assert not World.is_impossible(prompt)
             assert not is_hit
             assert result.text is not None
             assert len(result.tokens) <= case.params[i].max_tokens
-        if case.herd.is_exact and not is_impossible(prompt):
+        if case.herd.is_exact and not World.is_impossible(prompt):
             check_text(world.expected(case, i), case.params[i].max_tokens, result)
     return len(failed)
 
@@ -237,7 +240,7 @@ def check_number_failed(
     # Beside a prompt that is impossible, what is struck may be at its second try.
     if kind.passes and fault.times == 1:
         every = [prompt for case in cases for prompt in case.prompts]
-        assert not n_failed or any(map(is_impossible, every)), errors
+        assert not n_failed or any(map(World.is_impossible, every)), errors
 
 
 def check_text(alone: lh.Result, max_tokens: int, result: lh.Result) -> None:
@@ -318,6 +321,12 @@ def main() -> None:
             n_cases // CASES_PER_CROWD,
             crowds(kind),
             partial(check_crowd, world, kind, tally),
+        )
+        check_property(
+            f"{kind.name}, labels",
+            n_cases // CASES_PER_CROWD,
+            cases(kind),
+            partial(check_scored, world, kind, tally),
         )
     out.write_text(json.dumps({k: vars(t) for k, t in tallies.items()}, indent=1))
 

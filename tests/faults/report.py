@@ -28,15 +28,18 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 
 def table(report: dict[str, Any]) -> str:
     """What does not depend on how a processor rounds, or on time."""
-    rows = ["| fault | one call | several callers | what happened |", "|---|---|---|---|"]
+    kinds = ("cases", "crowds", "scored")
+    rows = [
+        "| fault | one call | several callers | labels scored | what happened |",
+        "|---|---|---|---|---|",
+    ]
     rows += [
-        f"| {name} | {tally['cases']} | {tally['crowds']} | {outcome(name, tally)} |"
+        f"| {name} | {' | '.join(str(tally[kind]) for kind in kinds)} | "
+        f"{outcome(name, tally)} |"
         for name, tally in report.items()
     ]
-    n_cases, n_crowds = (
-        sum(tally[kind] for tally in report.values()) for kind in ("cases", "crowds")
-    )
-    rows.append(f"| all | {n_cases} | {n_crowds} | no property was violated |")
+    sums = [str(sum(tally[kind] for tally in report.values())) for kind in kinds]
+    rows.append(f"| all | {' | '.join(sums)} | no property was violated |")
     return "\n".join(rows)
 
 

@@ -1,0 +1,116 @@
+"""Calls that score, with faults: what must hold of labels' probabilities."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+from cases import POISON
+from kinds import HERDS
+from running import END_S
+
+if TYPE_CHECKING:
+    from cases import Case
+    from kinds import Herd, Kind
+    from properties import Tally, World
+
+# Of one token and of several, and one the beginning of another.
+LABELS = [" yes", " yes, but", " no", " n"]
+
+
+def alone(world: World, herd: Herd, prompt: str) -> np.ndarray:
+    """float64[n_labels]: log-probabilities that a prompt's labels have by themselves."""
+    context = world.context(HERDS[0] if herd.kind == "llama" else HERDS[1])
+    return lh.classify_parallel(context, [prompt], LABELS, space=False).logprobs[0]
+
+
+def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
+    """Each prompt's labels have the probabilities that they have alone, or an error."""
+    tally.scored += 1
+    # Before the fault, on contexts that others are made from.
+    known = {}
+    for prompt in case.prompts if case.herd.is_exact else ():
+        if not world.is_impossible(prompt):
+            known[prompt] = alone(world, case.herd, prompt)
+    with world.checked(kind, case.herd, []) as context:
+        results = _run(world, kind, case, context)
+        n_struck = world.faults.n_struck if case.fault else 0
+        tally.struck_scored += n_struck > 0
+        if results is None:
+            assert n_struck > 0
+            return
+        assert len(results) == len(case.prompts)
+        for i, prompt in enumerate(case.prompts):
+            _check_row(world, kind, case, results, i, n_struck)
+            if prompt in known and results.finish_reasons[i] == "stop":
+                _check_equal(case.herd, known[prompt], results.logprobs[i])
+
+
+def _run(
+    world: World, kind: Kind, case: Case, context: lh.Context
+) -> lh.ClassifyResults | None:
+    """None: the call raised what it may."""
+    jobs: list[lh.Job[Any]] = []
+    is_started = threading.Event()
+
+    def cancel() -> None:
+        is_started.wait()
+        for job in jobs:
+            job.cancel()
+
+    hook: dict[str, Any] = {}
+    if case.cancel_at is not None:
+        hook = {"hook": cancel, "hook_at": case.cancel_at}
+    with world.faults.armed(case.fault, **hook):
+        try:
+            job = lh.start_classify(
+                context, case.prompts, LABELS, space=False, on_error=case.on_error
+            )
+            jobs.append(job)
+            is_started.set()
+            assert job.wait(END_S), "a call is lost"
+            return job.results()
+        except kind.raises:
+            return None
+        finally:
+            is_started.set()
+
+
+def _check_row(  # noqa: PLR0917 - what a row depends on
+    world: World,
+    kind: Kind,
+    case: Case,
+    results: lh.ClassifyResults,
+    i: int,
+    n_struck: int,
+) -> None:
+    prompt = case.prompts[i]
+    is_hit = kind.of_one and isinstance(prompt, str) and POISON in prompt
+    reason, row = results.finish_reasons[i], results.logprobs[i]
+    if reason == "stop":
+        assert results.errors[i] is None
+        assert not world.is_impossible(prompt)
+        assert not is_hit
+        assert np.isfinite(row).all()
+        assert abs(results.probs[i].sum() - 1) < 1e-9
+        return
+    assert np.isnan(row).all()
+    assert results.labels[i] is None
+    if reason == "cancelled":
+        assert case.cancel_at is not None or case.on_error == "return"
+        return
+    assert reason == "error"
+    assert results.errors[i]
+    if not world.is_impossible(prompt):
+        assert n_struck > 0, results.errors[i]
+        assert is_hit or not kind.of_one, results.errors[i]
+
+
+def _check_equal(herd: Herd, one: np.ndarray, row: np.ndarray) -> None:
+    """To the last bit where the context is deterministic."""
+    if herd is HERDS[0]:
+        assert row.tobytes() == one.tobytes()
+    else:
+        np.testing.assert_allclose(row, one, atol=1e-4)
