@@ -17,7 +17,8 @@
 #' @returns A `llamaherd_reproduction`, which prints what is the same: a list with `same`, whether
 #'   everything is; `n`, the rows that were compared; `n_same` and `n_same_labels`, those of which
 #'   everything or the label is the same; `largest_difference` of two probabilities;
-#'   `deterministic`; `changed`, a data frame of rows with another label; `versions`, one of what is otherwise now.
+#'   `deterministic`; `changed`, a data frame of rows with another label; `versions`, one of what is
+#'   otherwise now.
 #' @seealso [report()]
 #' @export
 #' @examples
