@@ -88,7 +88,9 @@ main() {
   mapfile -t packages < <(r_field Depends; r_field Imports)
   if [[ $1 != run ]]; then
     [[ -f /usr/include/doctest/doctest.h ]] || debian+=(doctest-dev)
+    # For vignettes: R CMD check wants qpdf where there are some, PDFs or not.
     command -v pandoc >/dev/null || debian+=(pandoc)
+    command -v qpdf >/dev/null || debian+=(qpdf)
     mapfile -t -O "${#packages[@]}" packages < <(r_field Suggests; printf 'lintr\n')
     if [[ $1 == docs ]]; then packages+=(pkgdown); fi
   fi

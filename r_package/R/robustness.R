@@ -15,6 +15,7 @@
 #' @param seed Of orders and texts.
 #' @param crossed TRUE tries all combinations; FALSE each alone, with the others as in the first.
 #' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `calibrate`.
+#' @param progress,verbosity As in [generate_parallel()].
 #' @returns A `llamaherd_robustness`, a list:
 #'
 #'   * `summary`: a data frame with a row for each variant: `variant`, its name; `flips`, the
