@@ -74,7 +74,13 @@ def public_functions(module: ModuleType) -> dict[str, list[str]]:
 
 
 def test_the_fake_has_the_functions_of_the_real_module(fake: ModuleType) -> None:
-    assert public_functions(fake) == public_functions(_r)
+    # Statistics are the real ones in R's tests too: they need no model.
+    real = {
+        name: parameters
+        for name, parameters in public_functions(_r).items()
+        if getattr(_r, name).__module__ != "llamaherd._r.validation"
+    }
+    assert public_functions(fake) == real
 
 
 @pytest.mark.model

@@ -172,7 +172,8 @@ test_that("results fit into tibbles", {
 test_that("dplyr edits results to plain text", {
   skip_if_not_installed("dplyr")
   skip_if_not_installed("tibble")
-  table <- tibble::tibble(id = 1:4, label = unname(local_result()))
+  result <- local_result() # not inside tibble(), whose frame never ends
+  table <- tibble::tibble(id = 1:4, label = unname(result))
   text <- plain(table$label)
   edited <- dplyr::mutate(
     table,
