@@ -307,7 +307,8 @@ def test_bands_of_probabilities() -> None:
         ('<script id="llamaherd-report">{"form</script>', "or is cut off"),
         (
             '<script id="llamaherd-report">'
-            + json.dumps({"format": "llamaherd report", "version": 9}),
+            + json.dumps({"format": "llamaherd report", "version": 9})
+            + "</script>",
             "of version 9; this llamaherd reads version 1",
         ),
     ],
