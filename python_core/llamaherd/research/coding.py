@@ -14,6 +14,7 @@ from llamaherd.api.generate import DEFAULT_RETRIES, prepare_generate
 from llamaherd.core.calibration import calibrate_batch, calibrate_contextual
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.stats import Progress
+from llamaherd.native.shim import derive_seed
 from llamaherd.research.answers import (
     CANCELLED,
     Answers,
@@ -103,6 +104,7 @@ class Coding:
         self._started_s = time.perf_counter()
         self._n_asked = len(self._around.after)
         self._n_left = len(self._unique) * self._n_asked  # prompts not yet prepared
+        self._n_asked_before = 0  # prompts of earlier blocks
 
     @property
     def progress(self) -> Progress:
@@ -231,6 +233,7 @@ class Coding:
     def _run_prompts(self, prompts: list[str], loop: Loop) -> Any:  # noqa: ANN401
         _, call, _ = self._prepared(prompts, self._work.settings.journal)
         self._current = call
+        self._n_asked_before += len(prompts)
         if self._is_cancelled:  # in between: nobody else has told the call
             call.cancel()
         try:
@@ -269,7 +272,7 @@ class Coding:
             )
         wanted: SamplingSettings = {
             "temperature": settings.temperature,
-            "seed": settings.seed,
+            "seed": self._seed(),
         }
         if codebook.type == "fields":
             wanted["schema"] = codebook.schema
@@ -291,6 +294,11 @@ class Coding:
             retries=DEFAULT_RETRIES,
             logprobs=None,
         )
+
+    def _seed(self) -> int:
+        """Of the next block: its prompts count from 0, so blocks would draw alike."""
+        seed, n_before = self._work.settings.seed, self._n_asked_before
+        return derive_seed(seed, n_before) if n_before else seed
 
     def _parts(self, text: str) -> list[str]:
         settings = self._work.settings

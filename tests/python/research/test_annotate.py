@@ -134,6 +134,28 @@ def test_blocks_are_one_call(
     assert blocks.stats.prefill_tokens_per_s > 0
 
 
+def test_blocks_do_not_draw_alike(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    prepare = coding.prepare_generate
+
+    def spy(ctx: lh.Context, prompts: list[str], **more: Any) -> Any:
+        if prompts:  # not the check of the arguments
+            seeds.append(more["settings"]["seed"])
+        return prepare(ctx, prompts, **more)
+
+    monkeypatch.setattr(coding, "BLOCK", 1)
+    monkeypatch.setattr(coding, "prepare_generate", spy)
+    for _ in range(2):
+        lh.annotate(
+            DATA, "text", TOPICS, context, method="generate", temperature=1.0, seed=7
+        )
+    assert seeds[0] == 7
+    assert len(set(seeds[:4])) == 4
+    assert seeds[4:] == seeds[:4]
+
+
 def test_several_labels_have_a_probability_each(context: lh.Context) -> None:
     book = lh.Codebook(
         "Which?", ["a", "b", "c"], type="multiple", examples=[("x", ["a", "c"])]
