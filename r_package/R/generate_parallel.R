@@ -148,6 +148,8 @@
 #'   * `complete`: TRUE for answers that came to their own end, which are those with
 #'     `"stop"`; with `grammar`, `regex` or `choices` one that a text of `stop` ended only if
 #'     what is before it is whole. If `max_tokens` cut any of these off, one warning says so.
+#'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the call's
+#'     beginning until the prompt got a slot, had its first token, was done; NA if it did not run.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (those not computed
 #'     for this prompt itself), `n_generated_tokens` and `seed`.
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each

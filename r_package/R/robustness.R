@@ -14,8 +14,8 @@
 #' @param n_texts Number of texts to draw, by `seed`; NULL: all that are not NA.
 #' @param seed Of orders and texts.
 #' @param crossed TRUE tries all combinations; FALSE each alone, with the others as in the first.
+#' @param progress,verbosity As in [annotate_texts()].
 #' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `calibrate`.
-#' @param progress,verbosity As in [generate_parallel()].
 #' @returns A `llamaherd_robustness`, a list:
 #'
 #'   * `summary`: a data frame with a row for each variant: `variant`, its name; `flips`, the

@@ -188,3 +188,11 @@ test_that("dplyr edits results to plain text", {
   expect_identical(dplyr::arrange(table, -id)$label, rev(text))
   expect_identical(dplyr::bind_rows(table, table)$label, c(text, text))
 })
+
+test_that("results know when each prompt ran, and so do parts of them", {
+  result <- generate_parallel(local_context(), c("a", "b", "c"))
+  timing <- attr(result, "timing")
+  expect_named(timing, c("queue_s", "first_token_s", "wall_s"))
+  expect_identical(nrow(timing), 3L)
+  expect_identical(nrow(attr(result[2:3], "timing")), 2L)
+})

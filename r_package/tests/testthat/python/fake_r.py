@@ -433,6 +433,11 @@ def job_result(job):
         "n_reused_tokens": [0] * n,
         "n_generated_tokens": [len(text or "") for text in texts],
         "seeds": [4e9 + i for i in range(n)],
+        "timing": {
+            "queue_s": [0.0] * n,
+            "first_token_s": [0.5] * n,
+            "wall_s": [1.0] * n,
+        },
         "logprobs": _logprobs(job.options.get("logprobs"), texts),
         "stats": {"n_prompts": float(n), "seed": 4e9, "line": f"{n} prompts in no time"},
     }
