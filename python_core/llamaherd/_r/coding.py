@@ -59,7 +59,7 @@ def _described(codebook: lh.Codebook) -> dict[str, Any]:
         "hash": codebook.hash,
         "page": [clean(line) for line in page(codebook)],
         "names": list(codebook.names),
-        "definitions": list((codebook.labels or {}).values()),
+        "definitions": list(codebook.definitions.values()),
         "type": codebook.type,
         "schema": codebook.schema,
     }

@@ -41,13 +41,14 @@ class Codebook:
 
     Attributes:
         question: What is to be done, in words for the model.
-        labels: Definitions by label, in their order; "" where one has none. May be given
-            as a list of labels without definitions.
+        labels: Definitions by label, in their order; "" where one has none. A dict; may
+            be given as a list of labels without definitions.
         type: "label": one of them; "ordinal": one, and their order has a meaning, from
             least to most; "multiple": any number of them; "fields": JSON by `schema`.
-        schema: For "fields": a JSON Schema, as JSON. May be given as `generate_parallel`
-            takes one: a dict, a file, a pydantic model.
-        examples: Texts that were coded already. May be given as mappings or tuples.
+        schema: For "fields": a JSON Schema, as JSON text. May be given as
+            `generate_parallel` takes one: a dict, a file, a pydantic model.
+        examples: Texts that were coded already, a tuple of `Example`. May be given as
+            mappings or tuples.
         text_role: What the prompt calls a text; None: "Text" in its language.
         answer_role: What it calls an answer; None: "Label" in its language.
         language: Of the fixed words, and told to the model as that of the texts: "en",
@@ -63,11 +64,11 @@ class Codebook:
     """
 
     question: str
-    labels: Mapping[str, str] | None = None
+    labels: Mapping[str, str] | Sequence[str] | None = None
     _: KW_ONLY
     type: Kind = "label"
-    schema: str | None = None
-    examples: tuple[Example, ...] = ()
+    schema: Any = None
+    examples: Sequence[Any] = ()
     text_role: str | None = None
     answer_role: str | None = None
     language: str | None = None
@@ -111,6 +112,11 @@ class Codebook:
         return tuple(self.labels or ())
 
     @property
+    def definitions(self) -> dict[str, str]:
+        """Definitions by label, "" where one has none; {} for fields."""
+        return dict(self.labels) if isinstance(self.labels, Mapping) else {}
+
+    @property
     def fixed(self) -> dict[str, str]:
         """All fixed words, with the roles of text and answer."""
         words = words_of(self.language, self.words)
@@ -129,7 +135,7 @@ class Codebook:
         """
         content = self.to_dict()
         if self.labels is not None:
-            content["labels"] = list(self.labels.items())
+            content["labels"] = list(self.definitions.items())
         text = json.dumps(
             [_FORMAT, content], ensure_ascii=False, sort_keys=False, separators=(",", ":")
         )
@@ -144,7 +150,7 @@ class Codebook:
                 continue
             content[each.name] = value
         if self.labels is not None:
-            content["labels"] = dict(self.labels)
+            content["labels"] = self.definitions
         if self.schema is not None:
             content["schema"] = json.loads(self.schema)
         if self.words is not None:
@@ -241,8 +247,8 @@ def page(codebook: Codebook, width: int = 72) -> list[str]:
         lines += ["", f"System: {codebook.system}"]
     if codebook.labels:
         lines += ["", "Labels"]
-        wide = min(24, max(map(len, codebook.labels)))
-        for label, definition in codebook.labels.items():
+        wide = min(24, max(map(len, codebook.names)))
+        for label, definition in codebook.definitions.items():
             lines.append(f"  {label:<{wide}}  {definition}".rstrip())
     if codebook.schema is not None:
         lines += ["", "Fields", *_schema_lines(json.loads(codebook.schema))]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research import gold_file
+from llamaherd.research import frames, gold_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.research.statistics.sampling import Floats, Ints
 
@@ -70,16 +71,27 @@ class GoldSample:
         )
 
     def with_codes(
-        self, codes: Mapping[str, Sequence[Any]] | Sequence[Any], coder: str = "code"
+        self,
+        codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
+        coder: str = "code",
     ) -> GoldSample:
         """The same with codes: n of one coder, or those of several by their names.
+
+        Args:
+            codes: n codes; or a mapping or data frame with n codes for each coder.
+            coder: Name of the one coder.
 
         Codes are labels, as texts or as what `str` makes them; None and NaN are none.
 
         Raises:
             ValueError: They are not as many as texts, or no labels.
         """
-        given = codes if hasattr(codes, "items") else {coder: codes}
+        if isinstance(codes, Mapping) or hasattr(codes, "columns"):
+            given = {
+                name: frames.column(codes, name, "codes") for name in frames.names(codes)
+            }
+        else:  # a pandas Series among them, although it has items
+            given = {coder: codes}
         made = {str(name): self._checked(each, str(name)) for name, each in given.items()}
         coders = {**dict(zip(self.coders, self.codes, strict=True)), **made}
         return replace(self, coders=list(coders), codes=list(coders.values()))

@@ -70,7 +70,7 @@ def _labels(codebook: Codebook) -> list[str]:
         return ["", fixed["fields"], *lines[1:], *told]
     listed = [
         f"- {label}: {definition}" if definition else f"- {label}"
-        for label, definition in (codebook.labels or {}).items()
+        for label, definition in codebook.definitions.items()
     ]
     asked = [fixed["several" if codebook.type == "multiple" else "one"]]
     if codebook.type == "ordinal":

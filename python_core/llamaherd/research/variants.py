@@ -141,7 +141,7 @@ def _variant(levels: Sequence[tuple[str, str, Any]], several: set[str]) -> Varia
         if what in several and not (what == "order" and level is None)
     ]
     if order is not None:
-        book = replace(book, labels={name: book.labels[name] for name in order})
+        book = replace(book, labels={name: book.definitions[name] for name in order})
     return Variant(
         name=", ".join(told) or "own order", codebook=book, context=context, seed=seed
     )

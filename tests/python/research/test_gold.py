@@ -336,3 +336,20 @@ def test_the_hash_tells_texts_and_their_order() -> None:
     other = {**one, "text": one["text"][::-1]}
     assert sha(one) == sha(frame()) == sample().design["sha256"]
     assert sha(other) != sha(one)
+
+
+def test_codes_come_as_series_and_frames_too() -> None:
+    drawn = sample(n=4)
+    codes = ["yes", None, "no", "rare"]
+    given = {
+        "list": codes,
+        "pandas": pd.Series(codes, index=[7, 3, 5, 1]),
+        "polars": pl.Series(codes),
+    }
+    for name, each in given.items():
+        assert drawn.with_codes(each).codes == [codes], name
+    both = {"anna": codes, "ben": codes[::-1]}
+    for frame_of in (dict, pd.DataFrame, pl.DataFrame, pa.table):
+        coded = drawn.with_codes(frame_of(both))
+        assert coded.coders == ["anna", "ben"]
+        assert coded.codes == [codes, codes[::-1]]
