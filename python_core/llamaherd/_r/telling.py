@@ -13,6 +13,7 @@ from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd.research.report import DEFAULT_TITLE, write_report
 from llamaherd.research.report_data import contents_of, plain
 from llamaherd.research.reproduce import Replay
+from llamaherd.research.texts import hash_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +113,14 @@ def reproduce_close(replay: Replay) -> None:
 
 
 def _coded(given: Mapping[str, Any]) -> lh.Coded:
+    """Raises ValueError where answers, which are no column in R, may be of other rows."""
     run = json.loads(given["run"])
+    is_fields = run["codebook"]["content"].get("type") == "fields"
+    if is_fields and hash_of_texts(given["texts"]) != run["texts_sha256"]:
+        raise ValueError(
+            "x must have the rows that were coded, in their order: report it before rows "
+            "are sorted or their texts edited"
+        )
     probs, names = given["probs"], tuple(given["names"])
     made = None
     if probs is not None:

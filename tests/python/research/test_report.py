@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd import _r
 from llamaherd.research.report_data import in_bands
 from llamaherd.research.report_file import read_report
 
@@ -236,6 +238,35 @@ def test_a_table_that_was_changed_after_coding_is_refused(
     with pytest.raises(ValueError, match="rows 0 and 7 have the same text"):
         lh.report(changed, tmp_path / "r.html")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.model
+def test_r_s_rows_of_fields_that_were_sorted_are_refused(
+    smollm2: lh.Model, tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}}
+    book = lh.Codebook("Which?", type="fields", schema=schema)
+    texts = ["One.", "Two."]
+    with lh.Context(smollm2, n_ctx=1024) as context:
+        coded = lh.annotate({"t": texts}, "t", book, context)
+    given: dict[str, Any] = {
+        "text": "t",
+        "texts": texts,
+        "labels": coded.labels,
+        "names": [],
+        "probs": None,
+        "errors": coded.errors,
+        "run": json.dumps(coded.run),
+        "stats": dataclasses.asdict(coded.stats),
+    }
+    parts = {"validation": None, "estimates": None, "robustness": None}
+    options = {"title": None, "texts": True, "n_examples": 3}
+    path = str(tmp_path / "r.json")
+    sorted_rows = {**given, "texts": texts[::-1]}
+    status = _r.report(sorted_rows, path, parts, options)
+    assert "before rows are sorted" in status["message"]
+    assert not list(tmp_path.iterdir())
+    assert _r.report(given, path, parts, options)["value"] == path
 
 
 def test_without_matplotlib_a_note_says_what_is_missing(
