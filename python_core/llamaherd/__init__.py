@@ -70,24 +70,20 @@ from llamaherd.optimize.cached import optimized_model
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
-from llamaherd.research.annotate import annotate, start_annotate
-from llamaherd.research.codebook import Codebook, Example
-from llamaherd.research.codebook_file import read_codebook, write_codebook
-from llamaherd.research.coded import Coded
-from llamaherd.research.estimate import estimate
-from llamaherd.research.estimates import Estimate, Estimates
-from llamaherd.research.gold import gold_sample, read_gold
-from llamaherd.research.gold_drawn import GoldSample
-from llamaherd.research.plots import plot
-from llamaherd.research.prompts import PromptPreview, prompt_preview
-from llamaherd.research.reliability import (
-    compute_confusion_matrices,
-    intercoder_reliability,
-)
-from llamaherd.research.report import report
-from llamaherd.research.reproduce import reproduce
-from llamaherd.research.reproduction import Reproduction
-from llamaherd.research.robustness import Robustness, robustness
+from llamaherd.research.coding.annotate import annotate, start_annotate
+from llamaherd.research.coding.codebook import Codebook, Example
+from llamaherd.research.coding.codebook_file import read_codebook, write_codebook
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
+from llamaherd.research.coding.robustness import Robustness, robustness
+from llamaherd.research.estimation.estimate import estimate
+from llamaherd.research.estimation.estimates import Estimate, Estimates
+from llamaherd.research.estimation.gold import gold_sample, read_gold
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.reports.plots import plot
+from llamaherd.research.reports.report import report
+from llamaherd.research.reports.reproduce import reproduce
+from llamaherd.research.reports.reproduction import Reproduction
 from llamaherd.research.statistics import (
     cohen_kappa,
     gwet_ac1,
@@ -95,8 +91,12 @@ from llamaherd.research.statistics import (
     percent_agreement,
 )
 from llamaherd.research.statistics.sampling import GoldSize, gold_size
-from llamaherd.research.validate import validate
-from llamaherd.research.validation import Validation
+from llamaherd.research.validation.reliability import (
+    compute_confusion_matrices,
+    intercoder_reliability,
+)
+from llamaherd.research.validation.validate import validate
+from llamaherd.research.validation.validation import Validation
 from llamaherd.run.context import Context
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import rscript
-from llamaherd.research.report_file import read_report
+from llamaherd.research.reports.report_file import read_report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none, numbers_of
-from llamaherd.research.codebook import page
-from llamaherd.research.columns import roles_of
-from llamaherd.research.robustness import compared, drawn_rows
-from llamaherd.research.settings import checked_settings
-from llamaherd.research.variants import Variant, variants_of
+from llamaherd.research.coding.codebook import page
+from llamaherd.research.coding.columns import roles_of
+from llamaherd.research.coding.robustness import compared, drawn_rows
+from llamaherd.research.coding.settings import checked_settings
+from llamaherd.research.coding.variants import Variant, variants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

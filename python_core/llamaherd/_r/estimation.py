@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd._r.boundary import boundary, clean, clean_or_none
-from llamaherd.research import estimate as estimating
-from llamaherd.research.fitting import fit_regression
-from llamaherd.research.formulas import Matrices
-from llamaherd.research.gold import gold_sample, read_gold
-from llamaherd.research.gold_drawn import GoldSample
-from llamaherd.research.gold_use import used_gold
+from llamaherd.research.estimation import estimate as estimating
+from llamaherd.research.estimation.fitting import fit_regression
+from llamaherd.research.estimation.formulas import Matrices
+from llamaherd.research.estimation.gold import gold_sample, read_gold
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.statistics import sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.estimates import Estimates
+    from llamaherd.research.estimation.estimates import Estimates
     from llamaherd.research.statistics.sampling import Floats
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none
-from llamaherd.research.report import DEFAULT_TITLE, write_report
-from llamaherd.research.report_data import contents_of, plain
-from llamaherd.research.reproduce import Replay
-from llamaherd.research.texts import hash_of_texts
+from llamaherd.research.coding.texts import hash_of_texts
+from llamaherd.research.reports.report import DEFAULT_TITLE, write_report
+from llamaherd.research.reports.report_data import contents_of, plain
+from llamaherd.research.reports.reproduce import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

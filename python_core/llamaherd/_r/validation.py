@@ -12,8 +12,8 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.research import statistics
-from llamaherd.research.validation import COLUMNS
-from llamaherd.research.validation_page import page_of
+from llamaherd.research.validation.validation import COLUMNS
+from llamaherd.research.validation.validation_page import page_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,1 @@
+"""Codebooks, and coding texts by them."""

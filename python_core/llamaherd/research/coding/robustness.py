@@ -1,0 +1,270 @@
+"""How far labels depend on words, on the order of labels, on the model, on chance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.api.progress import reporter
+from llamaherd.core import checks
+from llamaherd.core.errors import Interrupted
+from llamaherd.core.sampling import DEFAULT_SEED
+from llamaherd.research import frames
+from llamaherd.research.coding.annotate import annotate
+from llamaherd.research.coding.codebook import JOINED, Codebook
+from llamaherd.research.coding.variants import named, variants_of
+from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llama_cpp import Llama
+
+    from llamaherd.api.progress import ProgressOption
+    from llamaherd.core.calibration import Floats
+    from llamaherd.core.stats import Progress
+    from llamaherd.research.coding.variants import Variant
+    from llamaherd.research.statistics.ratings import Scale
+    from llamaherd.run.context import Context
+
+    Contexts = Context | Llama | Sequence[Context | Llama] | Mapping[str, Context | Llama]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Robustness:
+    """The labels of n texts under v variants, and how much they differ.
+
+    Attributes:
+        variants: v names; the first is what the others are compared with.
+        names: The k labels.
+        rows: int[n], rows of the data frame that were coded.
+        labels: For each variant n labels; None: failed.
+        flips: float64[v], share of texts whose label is not that of the first variant, of
+            those that have both; NaN where there are none.
+        pairwise: float64[v, v], the same for each pair.
+        agreement: Mean over all pairs of the share of equal labels.
+        alpha: Krippendorff's alpha, of variants as coders; of an ordinal scale the
+            ordinal one; None: it could not be computed.
+        shares: float64[v, k], share of each label among the texts that have one.
+        runs: How each variant's labels came about, see `Coded.run`.
+    """
+
+    variants: tuple[str, ...]
+    names: tuple[str, ...]
+    rows: list[int]
+    labels: list[list[str | None]]
+    flips: Floats
+    pairwise: Floats
+    agreement: float
+    alpha: float | None
+    shares: Floats
+    runs: list[dict[str, Any]]
+
+    @property
+    def ranges(self) -> Floats:
+        """float64[k, 2]: smallest and largest share of each label."""
+        return np.stack([self.shares.min(axis=0), self.shares.max(axis=0)], axis=1)
+
+    @property
+    def unstable(self) -> Floats:
+        """float64[n]: share of variants without the most frequent label of each text."""
+        return np.array([_spread(each) for each in zip(*self.labels, strict=True)])
+
+    def __str__(self) -> str:
+        wide = max(map(len, self.variants))
+        lines = [
+            f"<Robustness: {len(self.rows)} texts, {len(self.variants)} variants>",
+            f"{'':<{wide}}  flips  " + "  ".join(f"{name:>8.8}" for name in self.names),
+        ]
+        for i, name in enumerate(self.variants):
+            shares = "  ".join(f"{share:>8.1%}" for share in self.shares[i])
+            lines.append(f"{name:<{wide}}  {self.flips[i]:>5.1%}  {shares}")
+        alpha = "" if self.alpha is None else f", Krippendorff's alpha {self.alpha:.3f}"
+        return "\n".join([*lines, f"agreement {self.agreement:.1%}{alpha}"])
+
+
+def robustness(
+    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    text: str,
+    codebooks: Codebook | Sequence[Codebook] | Mapping[str, Codebook],
+    contexts: Contexts,
+    *,
+    orders: int | Sequence[Sequence[str]] = 0,
+    seeds: Sequence[int] = (),
+    n_texts: int | None = None,
+    seed: int = DEFAULT_SEED,
+    crossed: bool = False,
+    progress: ProgressOption = False,
+    **settings: Any,  # noqa: ANN401 - those of annotate
+) -> Robustness:
+    """Codes the same texts in several ways and tells how many labels change.
+
+    Args:
+        frame: As in `annotate`.
+        text: As there.
+        codebooks: The same labels in other words; the first is what the others are
+            compared with. A mapping gives them names.
+        contexts: One, or several of other models. A mapping gives them names.
+        orders: Orders of the labels to try beside the codebook's own: so many, drawn by
+            `seed`, or lists of the labels. Not for an ordinal scale.
+        seeds: With method="generate" and a temperature: to draw with.
+        n_texts: How many texts to draw, by `seed`, of those that are there; None: all.
+        seed: Of orders and texts.
+        crossed: Try all combinations; otherwise each alone, the others as in the first.
+        progress: As in `annotate`, over all variants.
+        **settings: Further arguments of `annotate`.
+
+    Returns:
+        The labels of each variant, and how much they differ.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Codebooks have other labels; there is nothing to compare; seeds
+            without a temperature; otherwise as `annotate`.
+        Interrupted: Ctrl-C; its `results` has the variants that were finished, None if
+            there is not even the first.
+    """
+    known = named("codebooks", codebooks, Codebook)
+    places = named("contexts", contexts, object)
+    for name in ("columns", "journal"):
+        if name in settings:
+            raise TypeError(f"robustness() takes no {name}: it returns no data frame")
+    made = variants_of(
+        known,
+        list(places),
+        orders=orders,
+        seeds=seeds,
+        seed=seed,
+        crossed=crossed,
+        is_drawn=bool(settings.get("temperature"))
+        and settings.get("method") == "generate",
+    )
+    rows = drawn_rows(frames.column(frame, text, "text"), n_texts, seed)
+    column = frames.column(frame, text, "text")
+    texts = {text: [column[row] for row in rows]}
+    given = list(places.values())
+    labels: list[list[str | None]] = []
+    runs: list[dict[str, Any]] = []
+    with reporter(progress) as report:
+        for i, variant in enumerate(made):
+            drawn = {} if variant.seed is None else {"seed": variant.seed}
+            try:
+                coded = annotate(
+                    texts,
+                    text,
+                    variant.codebook,
+                    given[variant.context],
+                    progress=_of_all(report, i, len(made)) if progress else False,
+                    **{**settings, **drawn},
+                )
+            except Interrupted:
+                done = compared(made[:i], labels, rows, runs) if labels else None
+                raise Interrupted(done) from None
+            labels.append(coded.labels)
+            runs.append(coded.run)
+    return compared(made, labels, rows, runs)
+
+
+def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
+    """Rows that have a text, in their order: all, or so many drawn by the seed."""
+    there = [i for i, text in enumerate(texts) if text is not None]
+    if n_texts is None:
+        return there
+    n = min(checks.integer("n_texts", n_texts, 1), len(there))
+    drawn = np.random.default_rng(seed).choice(len(there), size=n, replace=False)
+    return [there[i] for i in sorted(drawn.tolist())]
+
+
+def compared(
+    variants: Sequence[Variant],
+    labels: Sequence[Sequence[str | None]],
+    rows: Sequence[int],
+    runs: Sequence[dict[str, Any]],
+) -> Robustness:
+    """What the labels of variants say together.
+
+    Args:
+        variants: v of them.
+        labels: For each of them n.
+        rows: n.
+        runs: v.
+    """
+    codebook = variants[0].codebook
+    names = codebook.names
+    v = len(variants)
+    codes = _codes(labels)
+    pairwise = np.array(
+        [[_flips(codes[i], codes[j]) for j in range(v)] for i in range(v)]
+    )
+    others = pairwise[np.triu_indices(v, 1)]
+    known = others[~np.isnan(others)]
+    return Robustness(
+        variants=tuple(each.name for each in variants),
+        names=names,
+        rows=list(rows),
+        labels=[list(each) for each in labels],
+        flips=pairwise[0],
+        pairwise=pairwise,
+        agreement=1 - float(known.mean()) if len(known) else math.nan,
+        alpha=_alpha(labels, codebook) if v > 1 else None,
+        shares=np.array([_shares(each, codebook) for each in labels]).reshape(v, -1),
+        runs=list(runs),
+    )
+
+
+def _codes(labels: Sequence[Sequence[str | None]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Labels as numbers, -1 for none."""
+    place: dict[str, int] = {}
+    return np.array(
+        [
+            [-1 if x is None else place.setdefault(x, len(place)) for x in each]
+            for each in labels
+        ],
+        dtype=np.int64,
+    ).reshape(len(labels), -1)
+
+
+def _flips(one: Any, other: Any) -> float:  # noqa: ANN401 - int64[n]
+    both = (one >= 0) & (other >= 0)
+    return float((one[both] != other[both]).mean()) if both.any() else math.nan
+
+
+def _spread(labels: Sequence[str | None]) -> float:
+    known = [label for label in labels if label is not None]
+    if not known:
+        return math.nan
+    return 1 - max(map(known.count, known)) / len(known)
+
+
+def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
+    known = [label for label in labels if label is not None]
+    if not known:
+        return [math.nan] * len(codebook.names)
+    if codebook.type == "multiple":
+        parts = [label.split(JOINED) for label in known]
+        return [
+            sum(name in each for each in parts) / len(known) for name in codebook.names
+        ]
+    return [known.count(name) / len(known) for name in codebook.names]
+
+
+def _alpha(labels: Sequence[Sequence[str | None]], codebook: Codebook) -> float | None:
+    scale: Scale = "ordinal" if codebook.type == "ordinal" else "nominal"
+    levels = None if codebook.type == "multiple" else codebook.names
+    found = krippendorff_alpha(labels, scale=scale, levels=levels, n_bootstrap=0).value
+    return None if math.isnan(found) else found
+
+
+def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
+    """Tells of a variant's progress as part of all variants'."""
+
+    def show(progress: Progress) -> None:
+        n_total = progress.n_total
+        report(
+            replace(progress, n_done=i * n_total + progress.n_done, n_total=n * n_total)
+        )
+
+    return show

@@ -1,0 +1,1 @@
+"""Gold samples, and estimates that are right although labels are not."""

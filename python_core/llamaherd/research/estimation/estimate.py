@@ -1,0 +1,322 @@
+"""Shares, means and regressions that are right although labels are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research import frames
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
+from llamaherd.research.estimation.fitting import (
+    Found,
+    Settings,
+    fit_means,
+    fit_regression,
+)
+from llamaherd.research.estimation.gold_data import Population
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_use import check_same_texts, used_gold
+from llamaherd.research.estimation.groups import grouped, named, numbered
+from llamaherd.research.statistics.dsl import TARGETS, Target
+
+if TYPE_CHECKING:
+    from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+Model = Literal["mean", "ols", "logit"]
+MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
+Outcome = str | Sequence[str] | Mapping[str, float]
+
+
+def estimate(  # noqa: PLR0917 - as in R
+    coded: Any,  # noqa: ANN401 - Coded, a data frame, or labels
+    gold: GoldSample | str | Sequence[Any],
+    formula: str | None = None,
+    outcome: Outcome | None = None,
+    by: str | Sequence[str] | None = None,
+    model: Model | None = None,
+    methods: Sequence[Method] = METHODS,
+    *,
+    level: float = 0.95,
+    label: str | None = None,
+    text: str | None = None,
+    prob: Literal["simple"] | Sequence[float] | None = None,
+    target: Target = "population",
+    cluster: str | None = None,
+    order: Mapping[str, Sequence[Any]] | None = None,
+) -> Estimates:
+    """Estimates shares, means, differences or regressions of what people would code.
+
+    Methods: "dsl": all labels, corrected by the codes (design-based supervised learning);
+    "ppi": the same, with labels counting as much as they are worth (PPI++); "gold": the
+    codes alone; "naive": the labels as if they were right, to compare. The first three
+    are right however wrong the labels are. For "ppi" codes must be those of texts drawn
+    with equal probabilities; with others it is weighted, as a note says.
+
+    Args:
+        coded: What `annotate` returned, or a data frame with a column of labels, or a
+            list of labels; N texts, all that the sample was drawn from.
+        gold: A sample with codes. Or a column of `coded` or a list with N codes, None
+            where there is none; these need `prob`.
+        formula: Of a regression over the columns of `coded`, such as
+            "label == 'negative' ~ party + age"; the label may be on either side.
+        outcome: Without a formula: the label, or labels, whose share is estimated, or a
+            number for each label, whose mean is; None: the share of each label. With a
+            formula that has no left side: that.
+        by: Columns; shares or means for each of their values, or combinations of values,
+            and differences from the first.
+        model: "mean", "ols" or "logit"; None: "mean" without a formula, "ols" with one.
+        methods: Which, in this order.
+        level: Confidence level of the intervals.
+        label: Column of labels; None: that of `coded`, or "label".
+        text: Column of texts; None: that of `coded`, or of `gold`.
+        prob: For codes without a design: "simple", if texts were drawn at random with the
+            same probability, or N inclusion probabilities.
+        target: "population": estimates are about what these texts are a sample of;
+            "texts": about these texts, so that with all of them coded nothing is left to
+            chance.
+        cluster: Column; texts with the same value depend on each other, as those of one
+            speaker.
+        order: For columns in `by` their values in the order that groups should have;
+            None: that of categories, others sorted. Differences are from the first.
+
+    Returns:
+        Estimates with standard errors and intervals. Texts without a label, or with a
+        missing value in a column that is used, are left out, with a note.
+
+    Raises:
+        ValueError: The sample's inclusion probabilities are unknown or 0, or it is one of
+            other texts; an argument does not fit the data; no method gives an estimate.
+        ImportError: A formula needs formulaic, which is not installed.
+
+    Source:
+        arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++).
+    """
+    _check(formula, by=by, model=model)
+    texts = population(coded, gold, label, text)
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
+    if formula is not None and outcome is not None:
+        formula, texts = _with_outcome(formula, outcome, texts)
+    kept = _kept(texts, formula, by, cluster)
+    settings = settings_of(
+        used_gold(gold, prob, len(texts), kept).among(kept, len(texts)),
+        methods=methods,
+        level=level,
+        target=target,
+        clusters=None if cluster is None else numbered(texts, cluster, kept)[0],
+    )
+    model = model or ("mean" if formula is None else "ols")
+    if formula is None:
+        in_groups = grouped(texts, by, kept, order or {})
+        found = _means(texts, kept, outcome, in_groups, settings)
+    else:
+        made = formulas.matrices(
+            texts.frame, formula, texts.label_column or "", kept, settings.gold
+        )
+        found = fit_regression("logit" if model == "logit" else "ols", made, settings)
+    return result(
+        found,
+        settings,
+        model=model,
+        formula=formula,
+        n_kept=len(kept),
+        n_texts=len(texts),
+    )
+
+
+def settings_of(
+    gold: GoldUsed,
+    *,
+    methods: Sequence[Method],
+    level: float,
+    target: Target,
+    clusters: Ints | None,
+) -> Settings:
+    """Settings of a call, checked.
+
+    Raises:
+        ValueError: One is none, or there are too few codes.
+        TypeError: Methods are no list.
+    """
+    if isinstance(methods, str) or not methods:
+        raise TypeError(f"methods must be a list of {', '.join(METHODS)}")
+    for method in methods:
+        checks.choice("methods", method, METHODS)
+    checks.real("level", level, 1e-6, 1 - 1e-6)
+    checks.choice("target", target, TARGETS)
+    if clusters is not None and target == "texts":
+        raise ValueError("cluster is for target='population': these texts are no sample")
+    if len(gold.rows) < 2:
+        raise ValueError("gold has fewer than two codes of the texts that are used")
+    return Settings(
+        gold=gold,
+        methods=tuple(dict.fromkeys(methods)),
+        level=level,
+        target=target,
+        clusters=clusters,
+    )
+
+
+def result(
+    found: Found,
+    settings: Settings,
+    *,
+    model: Model,
+    formula: str | None,
+    n_kept: int,
+    n_texts: int,
+) -> Estimates:
+    """What was found, with how it was found."""
+    gold = settings.gold
+    notes = list(gold.notes)
+    if n_kept < n_texts:
+        why = "they have no label, or a value that is used is missing"
+        notes.append(f"texts left out: {n_texts - n_kept} of {n_texts}; {why}")
+    return Estimates(
+        rows=tuple(found.rows),
+        model=model,
+        formula=formula,
+        level=settings.level,
+        target=settings.target,
+        n_texts=n_kept,
+        n_gold=len(gold.rows),
+        design=gold.design,
+        notes=(*notes, *found.notes),
+        covariances=found.covariances,
+    )
+
+
+def _check(formula: object, *, by: object, model: object) -> None:
+    if model is not None:
+        checks.choice("model", model, MODELS)
+        if (model == "mean") != (formula is None):
+            needs = "without" if model == "mean" else "with"
+            raise ValueError(f"model={model!r} goes {needs} a formula")
+    if formula is not None and by is not None:
+        raise ValueError("by goes without a formula: make it a covariate")
+
+
+def population(
+    coded: Any,  # noqa: ANN401 - see estimate
+    gold: object,
+    label: str | None,
+    text: str | None,
+) -> Population:
+    """The texts, which must be those that the sample was drawn from.
+
+    Raises:
+        ValueError: They are others, or there is no such column.
+    """
+    if isinstance(coded, Sequence) and not isinstance(coded, str):
+        coded = {"label": list(coded)}
+    design = gold.design if isinstance(gold, GoldSample) else {}
+    frame = coded.frame if isinstance(coded, Coded) else coded
+    there = frames.names(frame)
+    text = text or (design.get("text") if design.get("text") in there else None)
+    identifier = design.get("id") if design.get("id") in there else None
+    if label is None and frame is coded:
+        label = design.get("label") or "label"
+    names = gold.names if isinstance(gold, GoldSample) else ()
+    texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
+    if isinstance(gold, GoldSample) and len(gold.all_probs) == len(texts):
+        is_known = gold.design["text"] is not None and texts.text_column is not None
+        if is_known and (design.get("id") is None or identifier is not None):
+            check_same_texts(gold, texts.ids, texts.texts)
+    return texts
+
+
+def _kept(
+    texts: Population,
+    formula: str | None,
+    by: str | Sequence[str] | None,
+    cluster: str | None,
+) -> Ints:
+    """Rows with a label and all that is used."""
+    if formula is not None:
+        kept = formulas.complete_rows(texts.frame, formula, texts.labels)
+    else:
+        kept = np.flatnonzero([label is not None for label in texts.labels])
+    names = [*named(by), *([] if cluster is None else [cluster])]
+    for name in names:
+        values = frames.column(texts.frame, name, "by" if name != cluster else "cluster")
+        kept = kept[[values[i] is not None for i in kept]]
+    if len(kept) == 0:
+        raise ValueError("there is no text with a label and all that is used")
+    return kept
+
+
+def _means(
+    texts: Population,
+    kept: Ints,
+    outcome: Outcome | None,
+    in_groups: tuple[Ints, list[str]],
+    settings: Settings,
+) -> Found:
+    labels = [texts.labels[i] or "" for i in kept]
+    codes = settings.gold.codes
+    groups, names = in_groups
+    if isinstance(outcome, Mapping):
+        scores = _scores(outcome, {*labels, *codes})
+        of_labels = np.array([scores[label] for label in labels])
+        of_codes = np.array([scores[code] for code in codes])
+        outcomes = [("score", of_labels, of_codes)]
+        return fit_means(outcomes, "mean", groups, names, settings)
+    shares = [
+        (name, _is(labels, name), _is(codes, name))
+        for name in _wanted(outcome, texts, {*labels, *codes})
+    ]
+    return fit_means(shares, "share", groups, names, settings)
+
+
+def _wanted(
+    outcome: str | Sequence[str] | None, texts: Population, there: set[str]
+) -> list[str]:
+    if outcome is None:
+        known = [name for name in texts.names if name in there]
+        return known + sorted(there - set(known))
+    wanted = [outcome] if isinstance(outcome, str) else [str(each) for each in outcome]
+    for name in wanted:
+        if name not in there:
+            raise ValueError(
+                f"outcome must be among the labels {', '.join(sorted(there))}, not "
+                f"{checks.shown(name)}"
+            )
+    return wanted
+
+
+def _scores(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
+    scores = {
+        str(name): checks.real(f"outcome[{name!r}]", value, -1e300, 1e300)
+        for name, value in outcome.items()
+    }
+    if there - set(scores):
+        raise ValueError(
+            "outcome must have a number for each label, also for "
+            f"{', '.join(sorted(there - set(scores)))}"
+        )
+    return scores
+
+
+def _with_outcome(
+    formula: str, outcome: Outcome, texts: Population
+) -> tuple[str, Population]:
+    """A formula without a left side gets one."""
+    left, right = formulas.split(formula)
+    if left:
+        raise ValueError(f"outcome is for a formula without a left side, not {formula!r}")
+    if not isinstance(outcome, str):
+        raise TypeError("outcome must be one label where there is a formula")
+    _wanted(outcome, texts, {each for each in texts.labels if each is not None})
+    name = texts.label_column or ""
+    name = name if name.isidentifier() else f"`{name}`"
+    return f"{name} == {outcome!r} ~ {right}", texts
+
+
+def _is(labels: Sequence[str], name: str) -> Floats:
+    return np.array([label == name for label in labels], dtype=np.float64)

@@ -1,0 +1,209 @@
+"""The texts that a gold sample is drawn from, whatever they came as."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research import frames
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.estimation.gold_drawn import GoldSample, label_text, sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.sampling import Draw, Floats, Ints
+
+_NO_LABEL = "(none)"  # the stratum of texts that have none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """N texts with labels.
+
+    Attributes:
+        data: What was given.
+        frame: Its data frame.
+        ids: N identifiers.
+        texts: N texts; None: missing.
+        labels: N labels as texts; None: missing.
+        names: Labels that codes may be.
+        text_column: Name of the column of texts; None: there is none.
+        label_column: Of labels.
+        id_column: Of identifiers; None: they are numbers of rows.
+    """
+
+    data: Any
+    frame: Any
+    ids: list[str]
+    texts: list[str | None]
+    labels: list[str | None]
+    names: tuple[str, ...]
+    text_column: str | None
+    label_column: str | None
+    id_column: str | None
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,  # noqa: ANN401 - see gold_sample
+        *,
+        text: str | None,
+        label: str | None,
+        id: str | None,  # noqa: A002 - as gold_sample calls it
+        names: Sequence[str] = (),
+    ) -> Population:
+        """Reads data as `gold_sample` takes it.
+
+        Raises:
+            ValueError: There is no such column, or two ids are the same.
+            TypeError: It is no data frame.
+        """
+        frame = data
+        if isinstance(data, Coded):
+            frame = data.frame
+            text = text or data.text
+            label = label or data.columns.get("label")
+            names = names or data.names
+        n_texts = frames.n_rows(frame)
+        texts = _texts(frame, text, n_texts)
+        labels = _strings(frames.column(frame, label, "label")) if label else None
+        there = dict.fromkeys(each for each in labels or () if each is not None)
+        ids = [str(i + 1) for i in range(n_texts)]
+        if id is not None:
+            ids = [
+                _id(value, i) for i, value in enumerate(frames.column(frame, id, "id"))
+            ]
+            _check_unique(ids)
+        return cls(
+            data=data,
+            frame=frame,
+            ids=ids,
+            texts=texts,
+            labels=labels or [None] * n_texts,
+            names=tuple(map(str, names)) or tuple(sorted(there)),
+            text_column=text,
+            label_column=label,
+            id_column=id,
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def there(self) -> Ints:
+        """Rows that have a text; all where no column of texts is known."""
+        if self.text_column is None:
+            return np.arange(len(self))
+        return np.flatnonzero([text is not None for text in self.texts])
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of all ids and texts."""
+        return sha256_of(self.ids, self.texts)
+
+    def of_rows(self, values: Floats, name: str) -> Floats:
+        """Of N values those of rows with a text.
+
+        Raises:
+            ValueError: They are not N.
+        """
+        if values.shape != (len(self),):
+            raise ValueError(f"{name} must have {len(self)} values, one for each text")
+        return np.asarray(values[self.there])
+
+    def strata(self, by: str | Sequence[str] | None) -> list[str]:
+        """The stratum of each row with a text, "a / b" for several columns.
+
+        Raises:
+            ValueError: There is no such column, or no label.
+        """
+        if by is None and self.label_column is None:
+            raise ValueError("by must name the columns of strata: there is no label")
+        names = [by] if isinstance(by, str) else list(by or ())
+        columns = [_strings(frames.column(self.frame, name, "by")) for name in names]
+        columns = columns or [self.labels]
+        rows = list(zip(*columns, strict=True))
+        return [
+            " / ".join(_NO_LABEL if part is None else part for part in rows[i])
+            for i in self.there
+        ]
+
+    def confidence(self, given: str | Sequence[float] | None) -> Floats:
+        """How sure the model is of each row with a text, from 0 to 1.
+
+        Raises:
+            ValueError: There is no such column, or its values are out of range.
+        """
+        if given is None:
+            columns = getattr(self.data, "columns", {}) if self._is_coded else {}
+            given = columns.get("margin") or columns.get("prob")
+        if given is None:
+            raise ValueError(
+                "confidence must be a column with how sure the model is, from 0 to 1"
+            )
+        values = (
+            frames.column(self.frame, given, "confidence")
+            if isinstance(given, str)
+            else given
+        )
+        numbers = np.array([0.0 if v is None else float(v) for v in values])
+        numbers = np.nan_to_num(self.of_rows(numbers, "confidence"), nan=0.0)
+        if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
+            raise ValueError("confidence must be between 0 and 1")
+        return np.asarray(np.minimum(numbers, 1.0))
+
+    @property
+    def _is_coded(self) -> bool:
+        return isinstance(self.data, Coded)
+
+    def sample(self, draw: Draw, design: dict[str, Any]) -> GoldSample:
+        """What was drawn of the rows with a text."""
+        all_probs = np.zeros(len(self))
+        all_probs[self.there] = draw.all_probs
+        strata = np.full(len(self), -1, dtype=np.int64)
+        strata[self.there] = draw.strata
+        rows = self.there[draw.rows].tolist()
+        return GoldSample(
+            rows=rows,
+            ids=[self.ids[i] for i in rows],
+            texts=[self.texts[i] for i in rows],
+            all_probs=all_probs,
+            strata=strata,
+            names=self.names,
+            labels=[self.labels[i] for i in rows],
+            design=design,
+        )
+
+
+def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
+    if text is None:
+        return [None] * n_texts
+    values = frames.column(frame, text, "text")
+    for i, value in enumerate(values):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(
+                f"text[{i}] must be a str or missing, not {checks.shown(value)}"
+            )
+    return values
+
+
+def _strings(values: Sequence[Any]) -> list[str | None]:
+    return [label_text(value) for value in values]
+
+
+def _id(value: object, i: int) -> str:
+    if value is None:
+        raise ValueError(f"id[{i}] is missing: each text needs one")
+    return str(value)
+
+
+def _check_unique(ids: Sequence[str]) -> None:
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise ValueError(f"id must differ from text to text: {twice!r} is there twice")

@@ -1,0 +1,275 @@
+"""The type of gold samples: texts for people to code, and their codes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research import frames
+from llamaherd.research.estimation import gold_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+_FORMAT = 1
+OURS = ("id", "text", "label", "prob")  # columns of the CSV that are no coder's
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GoldSample:
+    """Texts that people code, drawn from N texts with known inclusion probabilities.
+
+    Attributes:
+        rows: n indices of the texts into the data that they were drawn from.
+        ids: n identifiers of the texts.
+        texts: n texts; None where no column of texts was given.
+        all_probs: float64[N], the inclusion probability of every text; 0 where there is
+            no text to code.
+        strata: int64[N]; of each stratum a fixed number of texts was drawn.
+        names: The labels that codes may be; () if any.
+        labels: n labels of the model, or None.
+        design: How they were drawn, all that is needed to check it: "kind", "n", "N",
+            "seed", "sha256" of all ids and texts, and what the kind needs.
+        codes: For each coder n codes, None where a text has none yet.
+        coders: Their names.
+    """
+
+    rows: list[int]
+    ids: list[str]
+    texts: list[str | None]
+    all_probs: Floats
+    strata: Ints
+    names: tuple[str, ...]
+    labels: list[str | None]
+    design: dict[str, Any]
+    codes: list[list[str | None]] = field(default_factory=list)
+    coders: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def probs(self) -> Floats:
+        """float64[n]: the inclusion probabilities of the texts drawn."""
+        return np.asarray(self.all_probs[self.rows])
+
+    @property
+    def gold(self) -> list[str | None]:
+        """For each text what most of its coders say; of equally many the first."""
+        return [_majority(each) for each in zip(*self.codes, strict=True)] or (
+            [None] * len(self)
+        )
+
+    def with_codes(
+        self,
+        codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
+        coder: str = "code",
+    ) -> GoldSample:
+        """The same with codes: n of one coder, or those of several by their names.
+
+        Args:
+            codes: n codes; or a mapping or data frame with n codes for each coder.
+            coder: Name of the one coder.
+
+        Codes are labels, as texts or as what `str` makes them; None and NaN are none.
+
+        Raises:
+            ValueError: They are not as many as texts, or no labels.
+        """
+        if isinstance(codes, Mapping) or hasattr(codes, "columns"):
+            given = {
+                name: frames.column(codes, name, "codes") for name in frames.names(codes)
+            }
+        else:  # a pandas Series among them, although it has items
+            given = {coder: codes}
+        made = {str(name): self._checked(each, str(name)) for name, each in given.items()}
+        coders = {**dict(zip(self.coders, self.codes, strict=True)), **made}
+        return replace(self, coders=list(coders), codes=list(coders.values()))
+
+    def _checked(self, codes: Sequence[Any], coder: str) -> list[str | None]:
+        if isinstance(codes, str) or len(codes) != len(self):
+            raise ValueError(
+                f"codes of {coder!r} must be {len(self)}, one for each text of the sample"
+            )
+        known = set(self.names)
+        made: list[str | None] = []
+        for i, code in enumerate(codes):
+            text = (label_text(code) or "").strip() or None
+            if text is not None and known and text not in known:
+                raise ValueError(
+                    f"codes of {coder!r} must be among {', '.join(self.names)}, not "
+                    f"{checks.shown(text)} (row {i + 1}, id {self.ids[i]})"
+                )
+            made.append(text)
+        return made
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        coders: Sequence[str] | None = None,
+        blind: bool = True,
+        shuffle: bool = True,
+        bom: bool = True,
+    ) -> None:
+        """Writes a CSV to be coded, and a sidecar `path`.json with the design.
+
+        Columns are `id`, `text` and one for each coder, with codes that there are
+        already. Cells that a spreadsheet would run get an apostrophe in front;
+        `read_gold` takes it away. One file can go to each coder, too.
+
+        Args:
+            path: Of the CSV.
+            coders: Names of the columns for codes; None: the sample's, or "code".
+            blind: Without the model's label and the inclusion probability, of which
+                coders should not know; else with columns `label` and `prob`.
+            shuffle: In a random order, from the draw's seed, so that codes of the first
+                texts only are a random part.
+            bom: With the mark by which Excel knows UTF-8.
+
+        Raises:
+            ValueError: Names of coders are no names of columns.
+            OSError: It cannot be written.
+        """
+        names = list(coders) if coders is not None else self.coders or ["code"]
+        for name in names:
+            if not name or name in OURS or names.count(name) > 1:
+                raise ValueError(
+                    f"coders must be different names, none of {', '.join(OURS)}, not "
+                    f"{checks.shown(name)}"
+                )
+        known = dict(zip(self.coders, self.codes, strict=True))
+        order = np.arange(len(self))
+        if shuffle:
+            order = np.random.default_rng(self.design["seed"]).permutation(len(self))
+        header = ["id", "text", *([] if blind else ["label", "prob"]), *names]
+        rows = [header]
+        probs = self.probs
+        for i in order.tolist():
+            cells = [self.ids[i], self.texts[i] or ""]
+            if not blind:
+                cells += [self.labels[i] or "", repr(float(probs[i]))]
+            cells += [(known[name][i] or "") if name in known else "" for name in names]
+            rows.append(cells)
+        Path(path).write_bytes(gold_file.written(rows, bom))
+        sidecar(path).write_text(self.to_json(), encoding="utf-8")
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """A data frame with a row for each text: row, id, text, label, prob, codes.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        columns: dict[str, object] = {
+            "row": self.rows,
+            "id": self.ids,
+            "text": self.texts,
+            "label": self.labels,
+            "prob": self.probs,
+        }
+        return pd.DataFrame(
+            {**columns, **dict(zip(self.coders, self.codes, strict=True))}
+        )
+
+    def to_json(self) -> str:
+        """All of it as a text, for `from_json`; floats survive exactly."""
+        stored = {
+            "llamaherd_gold": _FORMAT,
+            "rows": self.rows,
+            "ids": self.ids,
+            "texts": self.texts,
+            "all_probs": self.all_probs.tolist(),
+            "strata": self.strata.tolist(),
+            "names": self.names,
+            "labels": self.labels,
+            "design": self.design,
+            "codes": self.codes,
+            "coders": self.coders,
+        }
+        stored["probs_sha256"] = _probs_sha256(self.all_probs)
+        return json.dumps(stored, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> GoldSample:
+        """A sample that was stored.
+
+        Raises:
+            ValueError: The text is none, or its probabilities were changed.
+        """
+        try:
+            stored = json.loads(text)
+            made = cls(
+                rows=[int(row) for row in stored["rows"]],
+                ids=list(map(str, stored["ids"])),
+                texts=list(stored["texts"]),
+                all_probs=np.array(stored["all_probs"], dtype=np.float64),
+                strata=np.array(stored["strata"], dtype=np.int64),
+                names=tuple(stored["names"]),
+                labels=list(stored["labels"]),
+                design=dict(stored["design"]),
+                codes=[list(each) for each in stored["codes"]],
+                coders=list(stored["coders"]),
+            )
+            checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"text is no stored gold sample: {error!r}") from error
+        if form != _FORMAT:
+            raise ValueError(f"text is a gold sample of another format, {form!r}")
+        if checksum != _probs_sha256(made.all_probs):
+            raise ValueError(
+                "the inclusion probabilities of the stored gold sample were changed: it "
+                "gives no valid estimates; use the sample as it was drawn"
+            )
+        return made
+
+    def __repr__(self) -> str:
+        n_coded = sum(code is not None for code in self.gold)
+        return (
+            f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
+            f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
+        )
+
+
+def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
+    """What tells data from others: SHA-256 of ids and texts, as JSON in UTF-8."""
+    digest = hashlib.sha256()
+    for pair in zip(ids, texts, strict=True):
+        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def label_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a label is
+    """A label as a text: 1 and 1.0 are "1"; None and NaN are none."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN
+        return None
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _probs_sha256(probs: Floats) -> str:
+    return hashlib.sha256(np.ascontiguousarray(probs, dtype="<f8").tobytes()).hexdigest()
+
+
+def _majority(codes: Sequence[str | None]) -> str | None:
+    counts = Counter(code for code in codes if code is not None)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def sidecar(path: str | os.PathLike[str]) -> Path:
+    """Where the design of a CSV is."""
+    return Path(f"{os.fspath(path)}.json")

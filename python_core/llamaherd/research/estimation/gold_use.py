@@ -1,0 +1,209 @@
+"""What of a gold sample an estimate can use, and what makes it refuse one."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research.estimation.gold_drawn import GoldSample, label_text, sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+UNKNOWN = (
+    "gold has no inclusion probabilities, the probability with which each text came to "
+    "be coded: without them no estimate from it is valid, however many texts were coded. "
+    "Draw "
+    "the texts to code with gold_sample(). If they were drawn at random, all equally "
+    "probable, say prob='simple'; if with other probabilities that you know, give "
+    "these as "
+    "prob. Texts that were picked by hand, or because they were difficult or came first, "
+    "have none"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GoldUsed:
+    """Codes and the probabilities that they came about with.
+
+    Attributes:
+        rows: int64[n], indices of the texts with codes.
+        codes: Their codes.
+        probs: float64[n], their inclusion probabilities.
+        strata: int64[n]; None: they were drawn independently of each other.
+        is_even: Whether all texts had the same probability.
+        design: How they were drawn, in words.
+        notes: What to know of it.
+    """
+
+    rows: Ints
+    codes: list[str]
+    probs: Floats
+    strata: Ints | None
+    is_even: bool
+    design: str
+    notes: list[str] = field(default_factory=list)
+
+    def among(self, kept: Ints, n_texts: int) -> GoldUsed:
+        """The same for a part of the texts, with indices into that part."""
+        places = np.full(n_texts, -1, dtype=np.int64)
+        places[kept] = np.arange(len(kept))
+        here = np.flatnonzero(places[self.rows] >= 0)
+        return GoldUsed(
+            rows=places[self.rows[here]],
+            codes=[self.codes[i] for i in here],
+            probs=self.probs[here],
+            strata=None if self.strata is None else self.strata[here],
+            is_even=self.is_even,
+            design=self.design,
+            notes=self.notes,
+        )
+
+
+def used_gold(
+    gold: GoldSample | Sequence[Any], prob: object, n_texts: int, kept: Ints
+) -> GoldUsed:
+    """Reads a gold sample, or codes whose probabilities `prob` tells.
+
+    Args:
+        gold: A sample, or N codes, None where a text has none.
+        prob: "simple", or N inclusion probabilities; None: the sample's.
+        n_texts: N, of the data.
+        kept: int64[m], rows of the texts that the estimate is about.
+
+    Raises:
+        ValueError: Probabilities are unknown or 0, there are no codes, or the sample is
+            one of other data.
+    """
+    if isinstance(gold, GoldSample):
+        if prob is not None:
+            raise ValueError("prob is for codes without a design: gold has one")
+        return _of_sample(gold, n_texts, kept)
+    if prob is None:
+        raise ValueError(UNKNOWN)
+    codes = [label_text(code) for code in gold]
+    if len(codes) != n_texts:
+        raise ValueError(
+            f"gold must have {n_texts} codes, one for each text and None for texts "
+            f"without one, not {len(codes)}"
+        )
+    rows = np.flatnonzero([code is not None for code in codes])
+    is_simple = isinstance(prob, str)
+    if is_simple:
+        checks.choice("prob", prob, ("simple",))
+        probs = np.full(n_texts, len(rows) / n_texts)
+    else:
+        probs = np.asarray(prob, dtype=np.float64)
+        if probs.shape != (n_texts,):
+            raise ValueError(f"prob must have {n_texts} values, one for each text")
+    _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
+    _check_some(len(rows))
+    return GoldUsed(
+        rows=rows,
+        codes=[codes[i] or "" for i in rows],
+        probs=probs[rows],
+        strata=np.zeros(len(rows), dtype=np.int64) if is_simple else None,
+        is_even=bool(np.ptp(probs[kept]) == 0),
+        design="simple, as the caller says"
+        if is_simple
+        else "probabilities by the caller",
+    )
+
+
+def check_same_texts(
+    gold: GoldSample, ids: Sequence[str], texts: Sequence[str | None]
+) -> None:
+    """Checks that a sample was drawn from these texts, in this order.
+
+    Raises:
+        ValueError: It was drawn from others.
+    """
+    if sha256_of(ids, texts) != gold.design["sha256"]:
+        raise ValueError(
+            "gold was drawn from other data: ids, texts or their order are not the ones "
+            "that it was drawn from. Use the data frame that gold_sample() got, with all "
+            "rows in their order"
+        )
+
+
+def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
+    if len(gold.all_probs) != n_texts:
+        raise ValueError(
+            f"gold was drawn from {len(gold.all_probs)} texts, and there are "
+            f"{n_texts}: use "
+            "the data frame that gold_sample() got, with all its rows"
+        )
+    ids = dict(zip(gold.rows, gold.ids, strict=True))
+    _check_positive(
+        gold.all_probs, kept, [ids.get(i, str(i + 1)) for i in range(n_texts)]
+    )
+    codes = gold.gold
+    coded = np.flatnonzero([code is not None for code in codes])
+    _check_some(len(coded))
+    all_rows = np.array(gold.rows, dtype=np.int64)
+    rows = all_rows[coded]
+    probs, notes = _answered(gold, all_rows, coded)
+    return GoldUsed(
+        rows=rows,
+        codes=[codes[i] or "" for i in coded],
+        probs=probs,
+        strata=gold.strata[rows],
+        is_even=bool(np.ptp(gold.all_probs[kept]) == 0),
+        design=str(gold.design["kind"]),
+        notes=notes,
+    )
+
+
+def _answered(gold: GoldSample, rows: Ints, coded: Ints) -> tuple[Floats, list[str]]:
+    """Probabilities to be drawn and coded, where not all were coded."""
+    probs = gold.all_probs[rows[coded]]
+    if len(coded) == len(gold):
+        return probs, []
+    strata = gold.strata[rows]
+    drawn = np.bincount(strata)
+    answered = np.bincount(strata[coded], minlength=len(drawn))
+    if ((drawn > 0) & (answered == 0)).any():
+        raise ValueError(
+            "gold has a stratum of which no text is coded yet; code some texts of each: "
+            f"{gold.design.get('strata')}"
+        )
+    note = (
+        f"{len(gold) - len(coded)} of {len(gold)} texts of the gold sample have no code; "
+        "those that have one are taken for a random part of it"
+    )
+    warnings.warn(note, UserWarning, stacklevel=2)
+    return np.asarray(probs * (answered / np.maximum(drawn, 1))[strata[coded]]), [note]
+
+
+def _check_some(n_coded: int) -> None:
+    if n_coded < 2:
+        raise ValueError(
+            "gold has no codes yet: write it with .write(), let people code it, and "
+            "read it "
+            "with read_gold()"
+            if n_coded == 0
+            else "gold has one code only: there must be more"
+        )
+
+
+def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
+    values = probs[kept]
+    if not (np.isfinite(values) & (values >= 0) & (values <= 1)).all():
+        raise ValueError("prob must be a probability between 0 and 1 for each text")
+    never = kept[values == 0]
+    if len(never) > 0:
+        named = ", ".join(ids[i] for i in never[:5])
+        more = f" and {len(never) - 5} more" if len(never) > 5 else ""
+        raise ValueError(
+            f"{len(never)} texts could never be drawn for the gold sample (ids "
+            f"{named}{more})"
+            ": nothing is known of their labels' errors. Draw a sample in which all "
+            "have a "
+            "probability above 0, or leave these texts out"
+        )

@@ -1,0 +1,80 @@
+"""Groups of texts, by the values of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research import frames
+from llamaherd.research.estimation.gold_drawn import label_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.estimation.gold_data import Population
+    from llamaherd.research.statistics.sampling import Ints
+
+
+def grouped(
+    texts: Population,
+    by: str | Sequence[str] | None,
+    kept: Ints,
+    order: Mapping[str, Sequence[Any]],
+) -> tuple[Ints, list[str]]:
+    """The group of each row that is kept, as a number, and the groups' names.
+
+    Raises:
+        ValueError: `order` is of other columns, or lacks a value.
+    """
+    names = named(by)
+    if set(order) - set(names):
+        raise ValueError(f"order must be of columns in by, not {sorted(order)}")
+    numbers = []
+    values_of = []
+    for name in names:
+        known = order.get(name) or frames.categories(texts.frame, name)
+        number, values = numbered(texts, name, kept, known)
+        numbers.append(number)
+        values_of.append([label_text(value) or "" for value in values])
+    rows = np.array(numbers, dtype=np.int64).reshape(len(names), len(kept)).T
+    keys, groups = np.unique(rows, axis=0, return_inverse=True)
+    titles = [
+        " / ".join(values[i] for values, i in zip(values_of, key, strict=True))
+        for key in keys.tolist()
+    ]
+    return groups.reshape(-1).astype(np.int64), titles
+
+
+def numbered(
+    texts: Population, name: str, kept: Ints, known: Sequence[Any] | None = None
+) -> tuple[Ints, list[Any]]:
+    """The values of a column in rows that are kept as numbers, and what they stand for.
+
+    Raises:
+        ValueError: There is no such column, or `known`, the values in their order, lacks
+            one.
+    """
+    column = frames.column(texts.frame, name, "by")
+    values = [column[i] for i in kept]
+    there = list(dict.fromkeys(values))
+    if known is not None:
+        missing = [value for value in there if value not in known]
+        if missing:
+            raise ValueError(f"order of {name!r} lacks {checks.shown(missing[0])}")
+        there = [value for value in known if value in there]
+    else:
+        try:
+            there.sort()
+        except TypeError:  # of several types
+            there.sort(key=str)
+    places = {value: i for i, value in enumerate(there)}
+    return np.array([places[value] for value in values], dtype=np.int64), there
+
+
+def named(by: str | Sequence[str] | None) -> list[str]:
+    """Names of columns as a list."""
+    if by is None:
+        return []
+    return [by] if isinstance(by, str) else list(by)

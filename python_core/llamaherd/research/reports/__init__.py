@@ -1,0 +1,1 @@
+"""Plots, reports, and running them again."""

@@ -1,0 +1,444 @@
+"""The parts of a report's page, as data for its template."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.research.coding.codebook import Codebook, page
+from llamaherd.research.reports import pictures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from llamaherd.research.reports.report_data import Contents
+
+    Block = dict[str, Any]
+    Draw = Callable[..., Block | None]
+
+_LONGEST = 4000  # characters of a text that is shown
+_CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
+_NO_TEXT = "[the text]"
+
+
+def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
+    """The sections of the page.
+
+    Args:
+        contents: What `contents_of` returned.
+        draw: Makes a block of a picture, or None.
+    """
+    run = contents["run"]
+    made = [
+        ("labels", "Labels", _labels(contents, draw)),
+        ("validation", "Validation", _validation(contents["validation"], draw)),
+        ("estimates", "Estimates", _estimates(contents["estimates"], draw)),
+        ("robustness", "Robustness", _robustness(contents["robustness"], draw)),
+        ("examples", *_examples(contents)),
+        ("codebook", "Codebook", _codebook(run)),
+        ("prompts", "Prompts", _prompts(contents)),
+        ("model", "Model", _model(run["model"])),
+        ("run", "Settings, versions, machine", _run(contents)),
+        ("again", "Running it again", _again(run)),
+    ]
+    return [
+        {"id": name, "title": title, "blocks": [b for b in blocks if b is not None]}
+        for name, title, blocks in made
+        if blocks
+    ]
+
+
+def lead_of(contents: Contents) -> str:
+    """What the report is about, in a sentence."""
+    run, data = contents["run"], contents["data"]
+    file = run["model"]["file"] or "a model"
+    seconds = run.get("seconds")
+    took = "" if seconds is None else f" in {_duration(seconds)}"
+    return shown(
+        f"{data['n_rows']:,} texts ({len(set(data['rows']) - {None}):,} different ones) "
+        f"coded with {file}{took}, {run['started']}"
+    )
+
+
+def shown(text: object) -> str:
+    """A text with its control characters to be seen, and nothing that is no character."""
+    found = str(text).translate(_CONTROLS)
+    found = "".join(
+        "\ufffd" if unicodedata.category(c) == "Cs" or 0x80 <= ord(c) < 0xA0 else c
+        for c in found
+    )
+    if len(found) <= _LONGEST:
+        return found
+    return f"{found[:_LONGEST]} ... ({len(found):,} characters)"
+
+
+def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
+    summary, n = contents["summary"], contents["data"]["n_rows"]
+    n_failed = len(contents["errors"])
+    blocks: list[Block | None] = []
+    if summary:
+        has_probs = summary[0]["prob"] is not None or summary[0]["bands"] is not None
+        head = ["label", "texts", "share", *(["mean probability"] if has_probs else [])]
+        rows = [
+            [
+                shown(each["label"]),
+                f"{each['n']:,}",
+                _share(each["share"]),
+                *([_number(each["prob"], 3)] if has_probs else []),
+            ]
+            for each in summary
+        ]
+        blocks.append(_table(head, rows))
+        blocks.append(draw(lambda: pictures.labels_picture(summary, n)))
+        if has_probs:
+            blocks.append(
+                _text("The mean probability is that of texts that were given the label.")
+            )
+    else:
+        blocks.append(_text("Fields by a schema: their values are in the data."))
+    if n_failed:
+        some = list(dict.fromkeys(contents["errors"].values()))[:5]
+        blocks.append(
+            _note(f"{n_failed:,} different texts have no label: {shown('; '.join(some))}")
+        )
+    return blocks
+
+
+def _validation(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
+    if told is None:
+        return []
+    whole = dict(told)
+    people = len(told["coders"])
+    who = "one person" if people == 1 else f"{people} people"
+    weighted = (
+        ", each counted by 1 / its inclusion probability" if told["is_weighted"] else ""
+    )
+    blocks: list[Block | None] = [
+        _text(f"{told['n_gold']:,} texts were coded by {who}{weighted}."),
+        *(_note(shown(warning)) for warning in told["warnings"]),
+        _table(
+            ["measure", "value", f"{told['level']:.0%} interval", "texts"],
+            list(_measures(told)),
+        ),
+        draw(lambda: pictures.measures_picture(whole)),
+        _table(
+            ["label", "people", "model", "precision", "recall", "F1"],
+            [
+                [
+                    shown(each["label"]),
+                    f"{each['n_gold']:,}",
+                    f"{each['n_predicted']:,}",
+                    *(_interval(each[name]) for name in ("precision", "recall", "f1")),
+                ]
+                for each in told["accuracy"]["per_label"]
+            ],
+            caption="By labels: texts, and shares with their intervals",
+        ),
+        draw(lambda: pictures.scores_picture(whole)),
+        draw(lambda: pictures.confusion_picture(whole)),
+    ]
+    if told["calibration"] is not None:
+        blocks.append(draw(lambda: pictures.calibration_picture(whole), narrow=True))
+    if told["coverage"] is not None:
+        blocks.append(draw(lambda: pictures.coverage_picture(whole), narrow=True))
+    return blocks
+
+
+def _measures(told: Mapping[str, Any]) -> Iterator[list[str]]:
+    measured = told["accuracy"]
+
+    def row(title: str, found: Mapping[str, Any]) -> list[str]:
+        n = found["n_units"] if "n_units" in found else found.get("n")
+        return [
+            title,
+            _number(found["value"], 3),
+            _ends(found),
+            "" if n is None else f"{n:,}",
+        ]
+
+    for name, title in pictures.MEASURES.items():
+        yield row(title, measured[name])
+    if measured["majority_label"] is not None:
+        yield row(
+            f"accuracy of always '{shown(measured['majority_label'])}'",
+            measured["majority_accuracy"],
+        )
+    for between, name in (
+        ("model_agreement", ""),
+        ("coder_agreement", " between people"),
+    ):
+        for each in told[between] or []:
+            yield row(pictures.COEFFICIENTS[each["name"]] + name, each)
+    if told["ceiling"] is not None:
+        yield row("two people say the same", told["ceiling"]["people"])
+        yield row("the model and one of them say the same", told["ceiling"]["model"])
+    if told["brier"] is not None:
+        yield row("Brier score", told["brier"])
+    if told["calibration"] is not None:
+        found = told["calibration"]
+        yield row("expected calibration error", {**found, "value": found["ece"]})
+
+
+def _estimates(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
+    if told is None:
+        return []
+    whole = dict(told)
+    rows = [
+        [
+            shown(", ".join(p for p in (r["outcome"], r["term"], r["group"]) if p)),
+            pictures.METHODS[r["method"]],
+            _number(r["estimate"], 4),
+            _number(r["std_error"], 4),
+            _ends(r, 4),
+        ]
+        for r in told["rows"]
+    ]
+    head = [
+        "what",
+        "method",
+        "estimate",
+        "standard error",
+        f"{told['level']:.0%} interval",
+    ]
+    what = f"{shown(told['formula'])}. " if told["formula"] else ""
+    return [
+        _text(
+            f"{what}{told['n_texts']:,} texts, of which {told['n_gold']:,} were coded by "
+            f"people ({shown(told['design'])})."
+        ),
+        *(_note(shown(note)) for note in told["notes"]),
+        _table(head, rows, numbers={2, 3, 4}),
+        draw(lambda: pictures.estimates_picture(whole)),
+    ]
+
+
+def _robustness(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
+    if told is None:
+        return []
+    whole = dict(told)
+    rows = [
+        [shown(name), _share(flips), *map(_share, shares)]
+        for name, flips, shares in zip(
+            told["variants"], told["flips"], told["shares"], strict=True
+        )
+    ]
+    alpha = told["alpha"]
+    more = "" if alpha is None else f", Krippendorff's alpha {alpha:.3f}"
+    head = ["variant", "labels that change", *map(shown, told["names"])]
+    return [
+        _text(
+            f"The same {told['n_texts']:,} texts in {len(told['variants'])} variants. "
+            f"Mean agreement of two variants: {_share(told['agreement'])}{more}."
+        ),
+        _table(head, rows, caption="Against the first variant; shares of labels"),
+        draw(lambda: pictures.robustness_picture(whole)),
+    ]
+
+
+def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
+    found = contents["examples"]
+    if not found:
+        return "Texts", []
+    disagree = contents["validation"] is not None
+    head = ["row", "text", "model", *(["people"] if disagree else []), "probability"]
+    rows = [
+        [
+            f"{each['row'] + 1:,}",
+            shown(each["text"]),
+            _or_dash(each["label"]),
+            *([_or_dash(each["truth"])] if disagree else []),
+            _number(each["prob"], 3),
+        ]
+        for each in found
+    ]
+    title = "Where model and people disagree" if disagree else "The first texts"
+    what = "The surest first." if disagree else "As they were coded."
+    return title, [_text(what), _table(head, rows, numbers={len(head) - 1}, texts=1)]
+
+
+def _codebook(run: Mapping[str, Any]) -> list[Block | None]:
+    content = run["codebook"]["content"]
+    lines = page(Codebook.from_dict(content), width=10**6)
+    return [
+        _pre("", "\n".join(lines[2:])),
+        _facts([["SHA-256 of its content", run["codebook"]["hash"]]]),
+    ]
+
+
+def _prompts(contents: Contents) -> list[Block | None]:
+    told = contents["run"]["prompts"]
+    example = next((each["text"] for each in contents["examples"]), _NO_TEXT)
+    shared, empty = told["shared"], told.get("empty") or ""
+    tail = empty[len(shared) :] if empty.startswith(shared) else ""
+    blocks: list[Block | None] = [
+        _text(
+            f"All prompts begin with the same {told['n_shared_tokens']} tokens; what is "
+            "marked is the text. "
+            + ("They are in the model's chat template." if told["chat"] else "")
+        ),
+        _pre("A whole prompt", shared, marked=example, after=tail),
+    ]
+    others = told["after"][1:]
+    if others:
+        ends = "\n".join(after.strip("\n") for after in told["after"])
+        blocks.append(_pre("It is asked once with each of these ends", ends))
+    return blocks
+
+
+def _model(told: Mapping[str, Any]) -> list[Block | None]:
+    size = told["size_bytes"]
+    facts = [
+        ["file", told["file"] or "unknown"],
+        ["size", "unknown" if size is None else f"{size:,} bytes"],
+        ["SHA-256", told["sha256"] or "unknown"],
+        *(
+            [
+                f"LoRA adapter {lora['file']}",
+                f"scale {lora['scale']}, SHA-256 {lora['sha256']}",
+            ]
+            for lora in told["loras"]
+        ),
+        *([key, shown(value)] for key, value in told["metadata"].items()),
+    ]
+    return [_facts(facts)]
+
+
+def _run(contents: Contents) -> list[Block | None]:
+    run = contents["run"]
+    machine = dict(run["machine"])
+    memory = machine.pop("memory_bytes", None)
+    if memory is not None:
+        machine["memory"] = f"{memory / 2**30:.1f} GiB"
+    seconds = run.get("seconds")
+    took = {} if seconds is None else {"duration": _duration(seconds)}
+    stats = contents["stats"]
+    counted = {} if stats is None else {"what the call did": stats["line"]}
+    groups = (
+        ("How labels were computed", run["settings"]),
+        ("Context", run["context"]),
+        ("Versions", run["versions"]),
+        ("Machine", machine),
+        ("Time", {"started": run["started"], **took, **counted}),
+    )
+    blocks: list[Block | None] = []
+    for title, values in groups:
+        blocks += [
+            {"kind": "heading", "text": title},
+            _facts([[_name(key), _value(value)] for key, value in values.items()]),
+        ]
+    return blocks
+
+
+def _again(run: Mapping[str, Any]) -> list[Block | None]:
+    file = shown(run["model"]["file"] or "the model's file")
+    exact = run["context"].get("deterministic")
+    promise = (
+        "The context was deterministic: with the same versions every label and every "
+        "probability must be the same, bit for bit, however many prompts run at once."
+        if exact
+        else "The context was not deterministic: labels and probabilities are likely to "
+        "be the same, but need not be."
+    )
+    return [
+        _text(promise),
+        _pre("R", f'llamaherd::reproduce("report.html", "{file}")'),
+        _pre(
+            "Python",
+            f'import llamaherd as lh\nprint(lh.reproduce("report.html", "{file}"))',
+        ),
+    ]
+
+
+def _table(
+    head: list[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    caption: str = "",
+    numbers: set[int] | None = None,
+    texts: int = -1,
+) -> Block:
+    at = set(range(1, len(head))) if numbers is None else numbers
+    return {
+        "kind": "table",
+        "caption": caption,
+        "head": head,
+        "rows": rows,
+        "numbers": at,
+        "texts": texts,
+    }
+
+
+def _facts(rows: Sequence[Sequence[str]]) -> Block:
+    return {
+        "kind": "facts",
+        "caption": "",
+        "head": [],
+        "rows": [[shown(cell) for cell in row] for row in rows],
+        "numbers": set(),
+        "texts": 1,
+    }
+
+
+def _text(text: str) -> Block:
+    return {"kind": "text", "text": text}
+
+
+def _note(text: str) -> Block:
+    return {"kind": "note", "text": text}
+
+
+def _pre(title: str, before: str, *, marked: str = "", after: str = "") -> Block:
+    return {
+        "kind": "pre",
+        "title": title,
+        "before": _long(before),
+        "marked": shown(marked),
+        "after": _long(after),
+    }
+
+
+def _long(text: str) -> str:
+    """As `shown`, all of it: prompts are to be exact."""
+    return "".join(shown(text[i : i + _LONGEST]) for i in range(0, len(text), _LONGEST))
+
+
+def _name(key: str) -> str:
+    return key.replace("_", " ") if key.islower() and "-" not in key else key
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return shown(value)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "\u2013" if value is None else f"{value:.{digits}f}"
+
+
+def _share(value: float | None) -> str:
+    return "\u2013" if value is None else f"{value:.1%}"
+
+
+def _or_dash(value: object) -> str:
+    return "\u2013" if value is None else shown(value)
+
+
+def _ends(found: Mapping[str, Any], digits: int = 3) -> str:
+    low, high = found.get("low"), found.get("high")
+    return "" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def _interval(found: Mapping[str, Any]) -> str:
+    ends = _ends(found, 2)
+    return _number(found["value"], 2) + (f" ({ends})" if ends else "")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,1 @@
+"""How far labels and coders can be believed."""

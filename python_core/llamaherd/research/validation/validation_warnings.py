@@ -1,0 +1,100 @@
+"""What to think of before a validation is believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llamaherd.research.validation.compared import Answers, Codes
+    from llamaherd.research.validation.validation import Validation
+
+_FEW_OF_LABEL = 10
+_FEW = 50
+# Below it not even tentative conclusions: Krippendorff, Human Communication Research 30,
+# 2004.
+_LEAST_ALPHA = 0.667
+
+
+def warnings_of(
+    found: Validation, answers: Answers, codes: Codes, n_ties: int
+) -> tuple[str, ...]:
+    """Each a sentence."""
+    told = [
+        *_of_numbers(found),
+        *_of_codes(found, codes, n_ties),
+        *_of_labels(found, answers, codes),
+    ]
+    return tuple(told)
+
+
+def _of_numbers(found: Validation) -> list[str]:
+    told = []
+    measured = found.accuracy
+    if measured.n == 0:
+        return ["No text has both a label and a code: there is nothing to compare."]
+    if measured.n < _FEW:
+        told.append(f"Only {measured.n} texts are compared: the intervals are wide.")
+    few = [
+        f"{scores.label} ({scores.n_gold})"
+        for scores in measured.per_label
+        if scores.n_gold < _FEW_OF_LABEL
+    ]
+    if few:
+        told.append(
+            f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, so that "
+            f"little can be said of them: {', '.join(few)}."
+        )
+    if measured.accuracy.low <= measured.majority_accuracy.value:
+        told.append(
+            "The labels may be no better than giving always "
+            f"{measured.majority_label!r}: {measured.majority_accuracy.value:.2f} of the "
+            "texts have it."
+        )
+    return told
+
+
+def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
+    told = []
+    if codes.is_sample and codes.inclusion is None:
+        told.append(
+            "The texts were drawn with unknown probabilities: the numbers are of these "
+            "texts, not of all."
+        )
+    if codes.n_without:
+        told.append(
+            f"{codes.n_without} texts of the sample have no code: the numbers are right "
+            "only if these are like the others."
+        )
+    if n_ties:
+        told.append(
+            f"{n_ties} texts on which as many people say one label as another do not "
+            "count for accuracy, which is therefore of the clearer ones: compare how "
+            "often the model agrees with one of the people."
+        )
+    if len(codes.codes) == 1:
+        told.append("One person coded: how far people agree, the ceiling, is not known.")
+    alpha = next((a for a in found.coder_agreement if a.name == "alpha"), None)
+    if alpha is not None and alpha.value < _LEAST_ALPHA:
+        told.append(
+            f"People agree little among themselves (alpha {alpha.value:.2f}): the "
+            "codebook may be unclear, and accuracy means little."
+        )
+    return told
+
+
+def _of_labels(found: Validation, answers: Answers, codes: Codes) -> list[str]:
+    told = []
+    n_missing = sum(answers.labels[row] is None for row in codes.rows)
+    if n_missing:
+        told.append(f"{n_missing} texts with codes have no label and are left out.")
+    known = set(answers.names)
+    other = sorted(
+        {
+            str(scores.label)
+            for scores in found.accuracy.per_label
+            if known and scores.n_gold and scores.label not in known
+        }
+    )
+    if other:
+        told.append(f"People gave labels that the model could not: {', '.join(other)}.")
+    return told

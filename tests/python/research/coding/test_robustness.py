@@ -1,0 +1,144 @@
+"""The same texts under other words, orders, models and seeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd.research.coding.robustness import compared, drawn_rows
+from llamaherd.research.coding.variants import variants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+BOOK = lh.Codebook("Which topic?", {"a": "x", "b": "y", "c": ""})
+OTHER = lh.Codebook("Say the topic.", ["c", "b", "a"])
+SCALE = lh.Codebook("How?", ["low", "mid", "high"], type="ordinal")
+
+
+def test_variants_differ_in_one_thing_each() -> None:
+    made = variants_of({"1": BOOK, "2": OTHER}, ["s", "m"], orders=[["c", "a", "b"]])
+    assert [each.name for each in made] == [
+        "codebook 1, context s",
+        "codebook 2, context s",
+        "codebook 1, order 2, context s",
+        "codebook 1, context m",
+    ]
+    assert [each.codebook.names for each in made] == [
+        ("a", "b", "c"), ("c", "b", "a"), ("c", "a", "b"), ("a", "b", "c"),
+    ]  # fmt: skip
+    assert made[2].codebook.labels == {"c": "", "a": "x", "b": "y"}
+    assert [each.context for each in made] == [0, 0, 0, 1]
+    crossed = variants_of({"1": BOOK, "2": OTHER}, ["s", "m"], orders=2, crossed=True)
+    assert len(crossed) == 2 * 2 * 3
+
+
+def test_orders_are_drawn_by_the_seed() -> None:
+    def orders(n: int, seed: int) -> list[tuple[str, ...]]:
+        made = variants_of({"1": BOOK}, ["1"], orders=n, seed=seed)
+        return [each.codebook.names for each in made]
+
+    assert orders(3, 1) == orders(3, 1)
+    assert len({tuple(orders(2, seed)) for seed in range(20)}) > 3
+    assert len(set(orders(5, 1))) == 6
+    assert orders(50, 1)[0] == BOOK.names
+    assert len(orders(50, 1)) == 6  # there are no more
+
+
+def test_rows_are_drawn_by_the_seed() -> None:
+    texts = ["x", None, *["y"] * 50]
+    assert drawn_rows(texts, None, 1) == [0, *range(2, 52)]
+    drawn = drawn_rows(texts, 10, 1)
+    assert drawn == sorted(set(drawn))
+    assert len(drawn) == 10
+    assert 1 not in drawn
+    assert drawn == drawn_rows(texts, 10, 1) != drawn_rows(texts, 10, 2)
+
+
+def test_labels_are_compared() -> None:
+    made = variants_of({"1": BOOK}, ["1"], orders=2)
+    labels = [["a", "a", "b", None], ["a", "b", "b", "c"], ["c", "b", None, "c"]]
+    found = compared(made, labels, [0, 1, 2, 3], [{}, {}, {}])
+    np.testing.assert_allclose(found.flips, [0, 1 / 3, 1])
+    np.testing.assert_allclose(
+        found.pairwise, [[0, 1 / 3, 1], [1 / 3, 0, 1 / 3], [1, 1 / 3, 0]]
+    )
+    assert found.agreement == pytest.approx(1 - (1 / 3 + 1 + 1 / 3) / 3)
+    np.testing.assert_allclose(
+        found.shares, [[2 / 3, 1 / 3, 0], [0.25, 0.5, 0.25], [0, 1 / 3, 2 / 3]]
+    )
+    np.testing.assert_allclose(found.ranges[0], [0, 2 / 3])
+    np.testing.assert_allclose(found.unstable, [1 / 3, 1 / 3, 0, 0])
+    assert str(found).startswith("<Robustness: 4 texts, 3 variants>")
+    alpha = lh.krippendorff_alpha(labels, levels=BOOK.names, n_bootstrap=0).value
+    assert found.alpha == pytest.approx(alpha)
+    nothing = compared(made, [[], [], []], [], [{}, {}, {}])
+    assert nothing.alpha is None
+    assert np.isnan(nothing.agreement)
+
+
+def test_what_is_wrong() -> None:
+    def refused(message: str, books: Any, **arguments: Any) -> None:
+        with pytest.raises(ValueError, match=message):
+            variants_of(books, ["1"], **arguments)
+
+    refused("nothing to compare", {"1": BOOK})
+    refused("must have the same labels", {"1": BOOK, "2": SCALE})
+    refused("order has a meaning", {"1": SCALE}, orders=1)
+    refused(r"orders\[0\] must have each label once", {"1": BOOK}, orders=[["a", "b"]])
+    refused("seeds make a difference only", {"1": BOOK}, seeds=[1, 2])
+    fields = lh.Codebook("Q", type="fields", schema={"properties": {}})
+    refused("has none", {"1": fields})
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        yield context
+
+
+DATA = {"text": [f"Text {i}" for i in range(9)] + [None]}
+
+
+def test_each_variant_is_what_annotate_says(context: lh.Context) -> None:
+    told: list[lh.Progress] = []
+    found = lh.robustness(
+        DATA, "text", {"plain": BOOK, "short": OTHER}, context, orders=1, n_texts=5,
+        progress=told.append,
+    )  # fmt: skip
+    assert found.variants == (
+        "codebook plain", "codebook short", "codebook plain, order 2",
+    )  # fmt: skip
+    some = {"text": [DATA["text"][row] for row in found.rows]}
+    assert found.labels[0] == lh.annotate(some, "text", BOOK, context).labels
+    assert found.labels[1] == lh.annotate(some, "text", OTHER, context).labels
+    assert found.runs[1]["codebook"]["hash"] == OTHER.hash
+    assert found.flips[0] == 0
+    assert told[-1].n_total == 15
+    done = [progress.n_done for progress in told]
+    assert done == sorted(done)
+
+
+def test_seeds_draw(context: lh.Context) -> None:
+    found = lh.robustness(
+        DATA, "text", BOOK, [context], seeds=[1, 2, 3], method="generate",
+        temperature=3.0,
+    )  # fmt: skip
+    assert found.variants == ("seed 1", "seed 2", "seed 3")
+    assert [run["settings"]["seed"] for run in found.runs] == [1, 2, 3]
+    with pytest.raises(TypeError, match="takes no columns"):
+        lh.robustness(DATA, "text", BOOK, context, orders=1, columns="x")
+
+
+def test_ctrl_c_keeps_whole_variants(context: lh.Context) -> None:
+    def stop(progress: lh.Progress) -> None:
+        if progress.n_done >= 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(lh.Interrupted) as interrupted:
+        lh.robustness(DATA, "text", BOOK, context, orders=3, progress=stop)
+    found = interrupted.value.results
+    assert found is None or 1 <= len(found.variants) < 4

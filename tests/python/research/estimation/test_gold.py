@@ -1,0 +1,355 @@
+"""Gold samples: drawn, written for people, read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pickle
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from llamaherd.core.stats import Stats
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.estimation import gold_file
+from llamaherd.research.estimation.gold_data import Population
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NASTY = [
+    "=SUM(A1:A9)",
+    "+1",
+    "-1",
+    "@cmd",
+    "\ttab",
+    "\rreturn",
+    "'quoted'",
+    "'=already",
+    "''=twice",
+    "''plain",
+    'say "yes", or; no',
+    "two\nlines",
+    "größer 東京 🎉",
+    "",
+    " spaces ",
+]
+
+
+def frame(n: int = 60) -> dict[str, list[Any]]:
+    return {
+        "text": [
+            f"{NASTY[i % len(NASTY)]}{i if i >= len(NASTY) else ''}" for i in range(n)
+        ],
+        "label": [
+            ("yes", "no", "no", "rare" if i < 8 else "no")[i % 4] for i in range(n)
+        ],
+        "party": ["A" if i % 3 else "B" for i in range(n)],
+        "sure": [(i % 10) / 10 for i in range(n)],
+    }
+
+
+def sample(**options: Any) -> lh.GoldSample:
+    n = options.pop("n", 20)
+    arguments = {"text": "text", "label": "label", "seed": 5, **options}
+    return lh.gold_sample(frame(), n, **arguments)
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_any_data_frame_gives_the_same_sample(kind: Any) -> None:
+    found = lh.gold_sample(kind(frame()), 20, text="text", label="label", seed=5)
+    wanted = sample()
+    assert (found.rows, found.ids, found.texts) == (wanted.rows, wanted.ids, wanted.texts)
+    assert found.design == wanted.design
+    assert found.names == ("no", "rare", "yes")
+    assert found.ids == [str(row + 1) for row in found.rows]
+    assert found.probs.tolist() == [1 / 3] * 20
+
+
+def test_the_seed_decides_and_is_told() -> None:
+    assert sample(seed=6).rows != sample().rows
+    drawn = lh.gold_sample(frame(), 20)
+    again = lh.gold_sample(frame(), 20, seed=drawn.design["seed"])
+    assert again.rows == drawn.rows
+
+
+def test_strata() -> None:
+    found = sample(prob="stratified", allocation="equal", n=9)
+    drawn = Counter(found.labels)
+    assert (
+        set(drawn.values()) == {2, 3, 4} or max(drawn.values()) - min(drawn.values()) <= 2
+    )
+    assert found.design["strata"] == {"yes": 15, "no": 43, "rare": 2}
+    crossed = sample(by=["party", "label"])
+    assert "A / no" in crossed.design["strata"]
+    given = sample(by="party", allocation={"A": 15, "B": 5})
+    assert Counter(frame()["party"][i] for i in given.rows) == {"A": 15, "B": 5}
+    assert given.all_probs[0] == pytest.approx(5 / 20)
+
+
+def test_uncertainty_with_a_floor() -> None:
+    found = sample(prob="uncertainty", confidence="sure", floor=0.5)
+    assert found.all_probs.sum() == pytest.approx(20)
+    assert found.all_probs.min() >= 0.5 * 20 / 60
+    sure = np.array(frame()["sure"])
+    assert found.all_probs[sure == 0].min() > found.all_probs[sure == 0.9].max()
+    same = sample(prob="uncertainty", confidence=frame()["sure"], floor=0.5)
+    assert same.rows == found.rows
+
+
+def test_probabilities_that_are_given() -> None:
+    probs = np.linspace(0.1, 0.9, 60)
+    probs *= 20 / probs.sum()
+    found = sample(prob=probs)
+    assert found.all_probs == pytest.approx(probs)
+    assert found.design["kind"] == "given"
+    with pytest.raises(ValueError, match="prob must sum to n = 21, not to 20"):
+        sample(prob=probs, n=21)
+    with pytest.raises(ValueError, match="prob must have 60 values"):
+        sample(prob=[0.5] * 40)
+
+
+def test_missing_texts_are_not_drawn() -> None:
+    data = frame()
+    data["text"][3] = data["text"][40] = None
+    data["label"][10] = None
+    found = lh.gold_sample(data, 58, text="text", label="label", by="label")
+    assert {3, 40}.isdisjoint(found.rows)
+    assert found.all_probs[[3, 40]].tolist() == [0, 0]
+    assert found.all_probs[10] == 1
+    assert found.design["strata"]["(none)"] == 1
+    assert found.design["n_missing"] == 2
+    with pytest.raises(ValueError, match="n must be between 1 and 58, not 59"):
+        lh.gold_sample(data, 59, text="text")
+
+
+def test_what_annotate_returned_knows_its_columns() -> None:
+    made = frame()
+    coded = Coded(
+        frame=pd.DataFrame(made),
+        text="text",
+        codebook=None,  # type: ignore[arg-type]
+        columns={"label": "label", "margin": "sure"},
+        names=("yes", "no", "rare", "never"),
+        labels=made["label"],
+        probs=None,
+        errors=[None] * 60,
+        run={},
+        stats=Stats(),
+    )
+    found = lh.gold_sample(coded, 20, prob="uncertainty", seed=5)
+    assert found.names == ("yes", "no", "rare", "never")
+    assert found.rows == sample(prob="uncertainty", confidence="sure").rows
+    assert found.texts[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"prob": "convenient"}, "prob must be one of 'simple', 'stratified'"),
+        ({"prob": "simple", "by": "party"}, "by is for prob='stratified'"),
+        ({"by": "colour"}, "by must be a column of the data frame, not 'colour'"),
+        ({"prob": "uncertainty"}, "confidence must be a column"),
+        ({"prob": "uncertainty", "confidence": [2.0] * 60}, "between 0 and 1"),
+        ({"id": "party"}, "id must differ from text to text: 'A' is there twice"),
+        ({"n": 100}, "n must be between 1 and 60"),
+        ({"seed": -1}, "seed must be between 0"),
+        ({"by": "party", "allocation": {"A": 20}}, r"\['A', 'B'\], not \['A'\]"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        sample(**options)
+
+
+def test_it_is_stored_exactly() -> None:
+    found = sample(prob="uncertainty", confidence="sure").with_codes(["yes"] * 20, "ann")
+    for other in (
+        pickle.loads(pickle.dumps(found)),
+        lh.GoldSample.from_json(found.to_json()),
+    ):
+        assert other.all_probs.tolist() == found.all_probs.tolist()
+        assert other.strata.tolist() == found.strata.tolist()
+        assert other.to_json() == found.to_json()
+    stored = json.loads(found.to_json())
+    stored["all_probs"][3] += 1e-12
+    with pytest.raises(ValueError, match="were changed"):
+        lh.GoldSample.from_json(json.dumps(stored))
+    with pytest.raises(ValueError, match="no stored gold sample"):
+        lh.GoldSample.from_json("{}")
+    stored["llamaherd_gold"] = 9
+    with pytest.raises(ValueError, match="another format, 9"):
+        lh.GoldSample.from_json(json.dumps(stored))
+
+
+@pytest.mark.parametrize("cell", NASTY)
+def test_no_cell_is_a_formula_and_all_come_back(cell: str) -> None:
+    assert gold_file.plain(gold_file.escaped(cell)) == cell
+    assert not gold_file.escaped(cell).startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+def coded_file(path: Path, codes: dict[str, list[str]], **changes: Any) -> None:
+    """Fills in codes by id, as a person does in a spreadsheet."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row.update({coder: by_id[row["id"]] for coder, by_id in codes.items()})
+    delimiter = changes.get("delimiter", ",")
+    with path.open("w", encoding=changes.get("encoding", "utf-8"), newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "encoding"), [(",", "utf-8-sig"), (";", "utf-8"), ("\t", "utf-16")]
+)
+def test_codes_come_back(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    gold = sample(n=40)
+    path = tmp_path / "gold.csv"
+    gold.write(path, coders=["ann", "ben"])
+    raw = path.read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbf")
+    assert b"label" not in raw.splitlines()[0]
+    ann = dict.fromkeys(gold.ids, "yes")
+    ben = {identifier: "" if i < 10 else "no" for i, identifier in enumerate(gold.ids)}
+    coded_file(path, {"ann": ann, "ben": ben}, delimiter=delimiter, encoding=encoding)
+    for found in (lh.read_gold(path), lh.read_gold(path, gold)):
+        assert found.coders == ["ann", "ben"]
+        assert found.codes == [["yes"] * 40, [None] * 10 + ["no"] * 30]
+        assert found.gold == ["yes"] * 40  # of equally many the first
+        assert found.all_probs.tolist() == gold.all_probs.tolist()
+        assert found.texts == gold.texts
+
+
+def test_a_file_is_in_a_random_order_unless_asked_otherwise(tmp_path: Path) -> None:
+    gold = sample()
+    for shuffle in (True, False):
+        gold.write(tmp_path / "gold.csv", shuffle=shuffle, bom=False)
+        with (tmp_path / "gold.csv").open(encoding="utf-8", newline="") as file:
+            ids = [row["id"] for row in csv.DictReader(file)]
+        assert sorted(ids) == sorted(gold.ids)
+        assert (ids == gold.ids) is not shuffle
+
+
+def test_a_file_for_each_coder(tmp_path: Path) -> None:
+    gold = sample()
+    paths = [tmp_path / "ann.csv", tmp_path / "ben.csv"]
+    for path, code in zip(paths, ("yes", "no"), strict=True):
+        gold.write(path)
+        coded_file(path, {"code": dict.fromkeys(gold.ids, code)})
+    found = lh.read_gold(paths)
+    assert found.coders == ["ann", "ben"]
+    assert found.codes == [["yes"] * 20, ["no"] * 20]
+
+
+def test_codes_that_are_there_are_written_again(tmp_path: Path) -> None:
+    gold = sample().with_codes({"ann": ["yes"] * 19 + [None]})
+    gold.write(tmp_path / "gold.csv")
+    assert lh.read_gold(tmp_path / "gold.csv").codes == gold.codes
+    assert "19 coded by 1 coders" in repr(gold)
+    table = gold.to_pandas()
+    assert list(table) == ["row", "id", "text", "label", "prob", "ann"]
+    assert table["prob"].tolist() == gold.probs.tolist()
+
+
+def changed(path: Path, row: int, column: str, value: str) -> int:
+    """Changes a cell; returns its row in the file."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[row][column] = value
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return row + 2
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "match"),
+    [
+        ("code", "maybe", r"column code: 'maybe' \(str\) is none of the labels no, rare"),
+        ("text", "another", "text is not the one that was drawn"),
+        ("label", "never", "label is not the one that the model gave"),
+        ("prob", "0.5", "prob must be 0.333.*the inclusion probability"),
+        ("prob", "often", "prob must be 0.333"),
+        ("id", "9999", r"id '9999' \(str\) is none of the sample's"),
+    ],
+)
+def test_what_was_changed_is_refused_by_its_row(
+    tmp_path: Path, column: str, value: str, match: str
+) -> None:
+    path = tmp_path / "gold.csv"
+    sample().write(path, blind=False)
+    row = changed(path, 7, column, value)
+    with pytest.raises(ValueError, match=rf"gold.csv, row {row}.*{match}"):
+        lh.read_gold(path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "gold.csv"
+    gold = sample()
+    gold.write(path)
+    (tmp_path / "gold.csv.json").unlink()
+    with pytest.raises(ValueError, match="sample must be given: there is no"):
+        lh.read_gold(path)
+    path.write_bytes("id,code\n1,größer".encode("latin-1"))
+    with pytest.raises(ValueError, match="is not in UTF-8: save it as 'CSV UTF-8'"):
+        lh.read_gold(path, gold)
+    path.write_text("id,text\n1,x\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="a column id and one for each coder"):
+        lh.read_gold(path, gold)
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match="is empty"):
+        lh.read_gold(path, gold)
+    path.write_text(f"id,code\n{gold.ids[0]},yes\n{gold.ids[0]},no\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"row 3 .* that id is in row 2, too"):
+        lh.read_gold(path, gold)
+    with pytest.raises(ValueError, match="path must name a file"):
+        lh.read_gold([])
+    with pytest.raises(ValueError, match="coders must be different names"):
+        gold.write(path, coders=["text"])
+
+
+def test_codes_are_checked() -> None:
+    gold = sample()
+    with pytest.raises(ValueError, match="codes of 'code' must be 20"):
+        gold.with_codes(["yes"])
+    with pytest.raises(ValueError, match=r"not 'maybe' \(str\) \(row 2, id"):
+        gold.with_codes(["yes", "maybe"] + ["no"] * 18)
+    numbers = lh.gold_sample({"label": [1.0, 2.0, 1.0]}, 3, label="label")
+    assert numbers.names == ("1", "2")
+    assert numbers.with_codes([1, 2.0, None]).gold == ["1", "2", None]
+
+
+def test_the_hash_tells_texts_and_their_order() -> None:
+    def sha(data: dict[str, list[Any]]) -> str:
+        found = Population.of(data, text="text", label=None, id=None)
+        return found.sha256
+
+    one = frame()
+    other = {**one, "text": one["text"][::-1]}
+    assert sha(one) == sha(frame()) == sample().design["sha256"]
+    assert sha(other) != sha(one)
+
+
+def test_codes_come_as_series_and_frames_too() -> None:
+    drawn = sample(n=4)
+    codes = ["yes", None, "no", "rare"]
+    given = {
+        "list": codes,
+        "pandas": pd.Series(codes, index=[7, 3, 5, 1]),
+        "polars": pl.Series(codes),
+    }
+    for name, each in given.items():
+        assert drawn.with_codes(each).codes == [codes], name
+    both = {"anna": codes, "ben": codes[::-1]}
+    for frame_of in (dict, pd.DataFrame, pl.DataFrame, pa.table):
+        coded = drawn.with_codes(frame_of(both))
+        assert coded.coders == ["anna", "ben"]
+        assert coded.codes == [codes, codes[::-1]]

@@ -1,0 +1,277 @@
+"""Plots: what is drawn, and that nothing lies on anything else."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd.core.stats import RequestStats
+from llamaherd.research.reports import drawing, pictures, shapes
+from llamaherd.research.reports.plots import picture_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+mpl = pytest.importorskip("matplotlib")
+mpl.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402 - after Agg was chosen
+
+LONG = "a label of many words that goes on and on, with $dollars$ and _underscores_"
+NAMES = ("no", LONG, "\u5206\u985e \U0001f600", "x" * 70)
+BOOK = lh.Codebook("Which?", NAMES)
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def coded(tiny_path: Callable[[str], Path]) -> lh.Coded:
+    texts = [f"text {i}" for i in range(60)]
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        made = lh.annotate({"text": texts}, "text", BOOK, context)
+    rng = np.random.default_rng(1)
+    probs = rng.dirichlet([0.4] * 4, 60)
+    labels: list[str | None] = [NAMES[i] for i in probs.argmax(axis=1)]
+    labels[3] = None
+    return lh.Coded(**{**vars(made), "probs": probs, "labels": labels})
+
+
+@pytest.fixture(scope="module")
+def validation(coded: lh.Coded) -> lh.Validation:
+    rng = np.random.default_rng(2)
+    codes = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(2)]
+    codes[0][:30] = [label or "no" for label in coded.labels[:30]]
+    return lh.validate(coded, {"Ann": codes[0], "Ben": codes[1]}, n_bootstrap=50)
+
+
+def estimates() -> lh.Estimates:
+    from llamaherd.research.estimation.estimates import METHODS, Estimate  # noqa: PLC0415
+
+    rows = tuple(
+        Estimate(
+            outcome=name,
+            term="share",
+            group="",
+            method=method,
+            estimate=0.2 + 0.05 * i,
+            std_error=0.02,
+            low=0.16 + 0.05 * i,
+            high=0.24 + 0.05 * i,
+        )
+        for name in NAMES
+        for i, method in enumerate(METHODS)
+    )
+    return lh.Estimates(
+        rows=rows,
+        model="mean",
+        formula=None,
+        level=0.95,
+        target="population",
+        n_texts=1000,
+        n_gold=100,
+        design="simple",
+    )
+
+
+def robustness(coded: lh.Coded, n: int = 9) -> lh.Robustness:
+    from llamaherd.research.coding.robustness import compared  # noqa: PLC0415
+    from llamaherd.research.coding.variants import Variant  # noqa: PLC0415
+
+    rng = np.random.default_rng(3)
+    labels = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(n)]
+    variants = [Variant(name=f"{LONG} {i}", codebook=BOOK) for i in range(n)]
+    return compared(variants, labels, list(range(60)), [{} for _ in range(n)])
+
+
+def results(n: int) -> lh.Results:
+    made = [
+        lh.Result(
+            index=i,
+            text="a",
+            tokens=[1],
+            finish_reason="stop",
+            complete=True,
+            error=None,
+            n_prompt_tokens=1,
+            n_reused_tokens=0,
+            seed=0,
+            stats=RequestStats(
+                queue_s=i // 8,
+                first_token_s=i // 8 + 0.3,
+                wall_s=i // 8 + 0.5 + (i % 8) / 16,
+            ),
+        )
+        for i in range(n)
+    ]
+    return lh.Results(made, lh.Stats(n_slots=8, n_prompts=n, wall_s=9.0, prefill_s=2.0))
+
+
+def everything(
+    coded: lh.Coded, validation: lh.Validation
+) -> list[tuple[Any, str | None]]:
+    kinds = ("measures", "labels", "confusion", "calibration", "coverage")
+    made = results(100)
+    return [
+        (coded, None),
+        *((validation, kind) for kind in kinds),
+        (estimates(), None),
+        (robustness(coded), None),
+        (made, None),
+        (made.stats, None),
+    ]
+
+
+def overlaps(one: Any, other: Any) -> bool:
+    """Whether two boxes share more than a pixel."""
+    wide = min(one.x1, other.x1) - max(one.x0, other.x0)
+    high = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return bool(wide > 1 and high > 1)
+
+
+@pytest.mark.filterwarnings("ignore:Glyph .* missing")  # of fonts installed here
+def test_no_texts_lie_on_each_other_or_leave_the_figure(
+    coded: lh.Coded, validation: lh.Validation
+) -> None:
+    for x, kind in everything(coded, validation):
+        ax = lh.plot(x, kind=kind)
+        figure = ax.figure
+        figure.canvas.draw()
+        renderer = figure.canvas.get_renderer()
+        ticks = [
+            tick.label1
+            for axis in (ax.xaxis, ax.yaxis)
+            for tick in axis.get_major_ticks()
+            if min(axis.get_view_interval()) <= tick.get_loc()
+            and tick.get_loc() <= max(axis.get_view_interval())
+        ]
+        named = [*ticks, ax.title]
+        named = [ax.xaxis.label, ax.yaxis.label, *named, *figure.legends]
+        straight = [
+            each
+            for each in named
+            if each.get_visible()
+            and (not hasattr(each, "get_rotation") or each.get_rotation() in (0, 90))
+        ]
+        boxes = [each.get_window_extent(renderer) for each in straight]
+        boxes = [box for box in boxes if box.width > 0 and box.height > 0]
+        for i, box in enumerate(boxes):
+            for other in boxes[:i]:
+                assert not overlaps(box, other), (type(x), kind)
+            assert box.x0 >= -1, (type(x), kind)
+            assert box.y0 >= -1, (type(x), kind)
+            assert box.y1 <= figure.bbox.y1 + 1, (type(x), kind)
+        for box in boxes[:2]:
+            assert not overlaps(box, ax.get_window_extent(renderer))
+
+
+def test_size_and_resolution_are_those_of_print(coded: lh.Coded) -> None:
+    figure = lh.plot(coded).figure
+    assert figure.get_size_inches()[0] == 6.5
+    assert figure.dpi == 300
+
+
+def test_bars_are_the_counts(coded: lh.Coded) -> None:
+    ax = lh.plot(coded)
+    widths = np.zeros(len(NAMES))
+    for container in ax.containers:
+        widths += [bar.get_width() for bar in container]
+    assert widths.tolist() == [coded.labels.count(name) for name in NAMES]
+    assert ax.get_yticklabels()[0].get_text() == "no"
+    assert ax.get_xlabel() == "number of texts"
+
+
+def test_points_and_intervals_are_those_of_the_validation(
+    validation: lh.Validation,
+) -> None:
+    picture = picture_of(validation)
+    assert isinstance(picture, shapes.Forest)
+    of = validation.accuracy
+    first = picture.points[0]
+    assert picture.rows[first.row] == "accuracy"
+    assert (first.value, first.low, first.high) == (
+        of.accuracy.value,
+        of.accuracy.low,
+        of.accuracy.high,
+    )
+    people = {a.name: a.value for a in validation.coder_agreement}
+    found = {
+        picture.rows[p.row]: p.value
+        for p in picture.points
+        if picture.series[p.series] == "between people"
+    }
+    assert found == {pictures.COEFFICIENTS[name]: v for name, v in people.items()}
+    assert picture.lines[0][0] == of.majority_accuracy.value
+    assert "95% interval" in picture.words.x
+
+
+def test_the_confusion_table_is_drawn(validation: lh.Validation) -> None:
+    ax = lh.plot(validation, kind="confusion")
+    said = [int(text.get_text().replace(",", "")) for text in ax.texts]
+    assert said == validation.accuracy.confusion.ravel().tolist()
+
+
+def test_a_timeline_is_in_order_and_complete() -> None:
+    picture = picture_of(results(30))
+    assert isinstance(picture, shapes.Timeline)
+    assert picture.waited_s == sorted(picture.waited_s)
+    pairs = zip(picture.waited_s, picture.first_s, picture.end_s, strict=True)
+    assert all(a <= b <= c for a, b, c in pairs)
+    assert len(picture.end_s) == 30
+    assert picture.words.title == "30 prompts in 8 slots"
+
+
+def test_draws_on_axes_that_are_given(coded: lh.Coded, validation: lh.Validation) -> None:
+    for x, kind in everything(coded, validation):
+        figure, ax = plt.subplots()
+        assert lh.plot(x, ax, kind=kind) is ax
+        assert figure.legends == []
+
+
+def test_labels_are_no_mathematics(coded: lh.Coded) -> None:
+    ax = lh.plot(coded)
+    assert not any(label.get_parse_math() for label in ax.get_yticklabels())
+
+
+def test_a_page_gets_shapes_and_texts(validation: lh.Validation) -> None:
+    svg = drawing.svg_of(picture_of(validation, "confusion"), "name")
+    assert svg.startswith("<svg")
+    assert "<image" not in svg
+    assert "$dollars$" in svg  # as text, not as outlines
+    assert 'id="name-' in svg
+
+
+@pytest.mark.parametrize(
+    ("x", "kind", "error", "message"),
+    [
+        (3, None, TypeError, "x must be a Coded, Validation"),
+        (lh.Stats(), "labels", ValueError, "kind is for a validation, not for Stats"),
+        (lh.Results([], lh.Stats()), None, ValueError, "no prompt ran"),
+    ],
+)
+def test_what_has_no_plot_says_so(
+    x: object, kind: str | None, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        lh.plot(x, kind=kind)
+
+
+def test_kinds_that_there_are_not(validation: lh.Validation) -> None:
+    with pytest.raises(ValueError, match="kind must be one of"):
+        lh.plot(validation, kind="all")
+    found = lh.validate(["a", "b"], ["a", "a"], n_bootstrap=0)
+    for kind in ("calibration", "coverage"):
+        with pytest.raises(ValueError, match="not known how sure"):
+            lh.plot(found, kind=kind)
+
+
+def test_numbers_that_are_none_are_left_out() -> None:
+    found = lh.validate(["a", "b", "a"], ["a", "c", "a"], n_bootstrap=0)
+    ax = lh.plot(found, kind="labels")
+    assert not math.isnan(sum(ax.get_xlim()))

@@ -1,0 +1,210 @@
+"""Estimates from wrong labels and a few codes."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from llamaherd.research.statistics import dsl, ppi, sampling
+from llamaherd.research.statistics.regression import FitError, fitted
+from statsmodels.api import GLM, OLS, families
+
+BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
+
+
+def load_coverage() -> Any:
+    spec = importlib.util.spec_from_file_location("coverage_", BENCHMARKS / "coverage.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["coverage_"] = module  # where dataclasses look for annotations
+    spec.loader.exec_module(module)
+    return module
+
+
+coverage = load_coverage()
+
+
+def problem(kind: str = "logit", design: str = "simple", seed: int = 0) -> dsl.Problem:
+    rng = np.random.default_rng(seed)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    draw = coverage.drawn(texts, design, rng)
+    named = {name: made for name, made, _ in coverage.problems(texts, draw)}
+    return named[kind]
+
+
+@pytest.mark.parametrize("kind", ["ols", "logit"])
+def test_regressions_of_labels_as_statsmodels_has_them(kind: str) -> None:
+    made = problem(kind)
+    found = dsl.naive(made)
+    if kind == "ols":
+        wanted = OLS(made.y_hat, made.x_hat).fit(cov_type="HC0")
+    else:
+        model = GLM(made.y_hat, made.x_hat, family=families.Binomial())
+        wanted = model.fit(cov_type="HC0", tol=1e-12)
+    n, p = made.x_hat.shape
+    errors = wanted.bse * np.sqrt(n / (n - p))
+    np.testing.assert_allclose(found.theta, wanted.params, atol=1e-7)
+    np.testing.assert_allclose(found.std_errors, errors, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ols", "logit"])
+def test_gold_alone_is_a_regression_of_the_codes(kind: str) -> None:
+    made = problem(kind)
+    found = dsl.gold_alone(made)
+    family = families.Gaussian() if kind == "ols" else families.Binomial()
+    wanted = GLM(made.y, made.x, family=family).fit(cov_type="HC1", tol=1e-12)
+    np.testing.assert_allclose(found.theta, wanted.params, atol=1e-7)
+    np.testing.assert_allclose(found.std_errors, wanted.bse, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", ["mean", "ols", "logit", "covariate"])
+def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None:
+    rng = np.random.default_rng(2)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    n = coverage.N_TEXTS
+    draw = sampling.Draw(
+        rows=np.arange(n), all_probs=np.ones(n), strata=np.zeros(n, dtype=int)
+    )
+    named = {name: made for name, made, _ in coverage.problems(texts, draw)}
+    made = named[name]
+    wanted = fitted(made.kind, made.x, made.y, np.ones(n))
+    for method in (dsl.dsl, dsl.gold_alone, dsl.tuned):
+        np.testing.assert_allclose(method(made).theta, wanted, atol=1e-8)
+    exact = dataclasses.replace(made, target="texts")
+    np.testing.assert_allclose(dsl.dsl(exact).std_errors, 0, atol=1e-12)
+
+
+def test_the_mean_by_hand() -> None:
+    # Labels 1 1 1 0, codes of texts 0 and 3 are 0 and 0, each drawn with 1/2: the mean
+    # label 3/4, corrected by ((0 - 1) / (1/2) + 0) / 4.
+    made = dsl.Problem(
+        kind="ols",
+        x_hat=np.ones((4, 1)),
+        y_hat=np.array([1.0, 1, 1, 0]),
+        rows=np.array([0, 3]),
+        x=np.ones((2, 1)),
+        y=np.zeros(2),
+        probs=np.full(2, 0.5),
+    )
+    assert dsl.dsl(made).theta == pytest.approx([0.25])
+    # Terms of the equation: -1.25, 0.75, 0.75, -0.25, whose squares sum to 2.75. 2 of
+    # that come from the draw, (1 - 1/2) (-1)^2 / (1/2)^2; they count n / (n - 1) = 2
+    # times. assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
+    # In a simple sample the draw's part is that of a mean: (1 - 1/2) var(-1, 0) / 2.
+    simple = dataclasses.replace(made, strata=np.zeros(2, dtype=int), target="texts")
+    assert dsl.dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)
+
+
+def test_a_stratified_sample_has_the_textbooks_variance() -> None:
+    made = problem("mean", "stratified")
+    exact = dataclasses.replace(made, target="texts")
+    variance = 0.0
+    for h in np.unique(made.strata):
+        codes, prob = made.y[made.strata == h], made.probs[made.strata == h][0]
+        n_texts = len(codes) / prob
+        variance += n_texts**2 * (1 - prob) * np.var(codes, ddof=1) / len(codes)
+    found = dsl.gold_alone(exact).covariance[0, 0]
+    assert found == pytest.approx(variance / coverage.N_TEXTS**2, rel=1e-9)
+
+
+def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
+    made = problem("mean")
+    others = np.setdiff1d(np.arange(coverage.N_TEXTS), made.rows)
+    wanted = ppi.ppi_mean(made.y, made.y_hat[made.rows], made.y_hat[others])
+    found = dsl.tuned(made)
+    # PPI counts the labels of the others only, so its lam is N / (N - n) times ours.
+    assert wanted.lam == pytest.approx(found.lam * 0.9, rel=0.05)
+    assert found.theta == pytest.approx(wanted.theta, abs=2e-3)
+    assert found.std_errors == pytest.approx(wanted.std_errors, rel=0.02)
+
+
+@pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
+@pytest.mark.parametrize("name", ["mean", "ols", "logit"])
+def test_the_best_lam_has_the_smallest_variance(design: str, name: str) -> None:
+    made = problem(name, design, 4)
+    best = dsl.tuned(made)
+    total = np.trace(best.covariance)
+    for lam in (0.0, 0.3, 0.6, 1.0):
+        assert total < np.trace(dsl.rectified(made, lam).covariance) * 1.03
+
+
+def test_clusters_make_intervals_wider() -> None:
+    made = problem("mean")
+    rng = np.random.default_rng(1)
+    alone = dataclasses.replace(made, strata=None)
+    each = dataclasses.replace(alone, clusters=np.arange(coverage.N_TEXTS))
+    single, separate = dsl.dsl(alone).std_errors, dsl.dsl(each).std_errors
+    assert separate == pytest.approx(single, rel=1e-2)
+    # Speakers who say one thing only: sorted by label, twenty texts each.
+    sorted_ = np.argsort(np.argsort(made.y_hat + rng.random(coverage.N_TEXTS) / 2))
+    wide = dataclasses.replace(alone, clusters=sorted_ // 20)
+    assert (dsl.dsl(wide).std_errors > 1.1 * single).all()
+    assert (dsl.naive(wide).std_errors > 2 * dsl.naive(alone).std_errors).all()
+
+
+def test_what_has_no_solution_is_said() -> None:
+    made = problem("logit")
+    perfect = dataclasses.replace(made, y=(made.x[:, 1] > 0).astype(float))
+    with pytest.raises(FitError, match=r"separated.*column [12] of the model"):
+        dsl.gold_alone(perfect)
+    double = np.column_stack([made.x_hat, made.x_hat[:, 1]])
+    with pytest.raises(FitError, match="linearly dependent"):
+        dsl.naive(dataclasses.replace(made, x_hat=double))
+    none = np.column_stack([made.x_hat, np.zeros(len(made.y_hat))])
+    with pytest.raises(FitError, match="column 4 of the model is 0 everywhere"):
+        dsl.naive(dataclasses.replace(made, x_hat=none))
+    with pytest.raises(FitError, match="2 rows for 3 coefficients"):
+        dsl.gold_alone(
+            dataclasses.replace(
+                made, rows=made.rows[:2], x=made.x[:2], y=made.y[:2], probs=made.probs[:2]
+            )
+        )
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
+    draws = 200
+    found = coverage.measured(draws, seed=3)
+    assert found["n_failed"] == 0
+    error = 4 * np.sqrt(0.95 * 0.05 / draws)
+    valid = [row for row in found["rows"] if row["method"] != "naive"]
+    assert {row["method"] for row in valid} == {"gold", "ppi", "dsl"}
+    for row in valid:
+        assert row["coverage"] == pytest.approx(0.95, abs=error), row
+    naive = {
+        row["estimate"]: row["coverage"]
+        for row in found["rows"]
+        if row["method"] == "naive" and row["coefficient"] == 0
+    }
+    assert naive.pop("mean") < 0.8
+    assert set(naive) == {"difference", "ols", "logit", "covariate"}
+    assert max(naive.values()) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
+def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
+    rng = np.random.default_rng(11)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    ones = np.ones((coverage.N_TEXTS, 1))
+    groups = np.column_stack([ones, texts.group])
+    truths = {
+        "mean": fitted("ols", ones, texts.code, ones[:, 0]),
+        "difference": fitted("ols", groups, texts.code, ones[:, 0])[1:],
+    }
+    draws = 300
+    held = dict.fromkeys(truths, 0)
+    for generator in rng.spawn(draws):
+        draw = coverage.drawn(texts, design, generator)
+        for name, made, which in coverage.problems(texts, draw):
+            if name in truths:
+                found = dsl.dsl(dataclasses.replace(made, target="texts"))
+                low, high = found.interval(0.95)
+                truth = truths[name][0]
+                held[name] += int(low[which][0] <= truth <= high[which][0])
+    for n in held.values():
+        assert n / draws == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / draws))
