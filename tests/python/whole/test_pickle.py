@@ -59,6 +59,7 @@ def example(cls: type) -> Any:
         lh.Result: lambda: RESULT,
         lh.Interrupted: lambda: lh.Interrupted(RESULTS),
         lh.Embeddings: lambda: lh.Embeddings(np.ones((1, 2)), [None], lh.EmbedStats()),
+        lh.Codebook: lambda: lh.Codebook("Which?", ["a", "b"], examples=[("x", "a")]),
         lh.SamplingParams: lambda: lh.SamplingParams(stop="x", choices={"b", "a"}),
     }
     if cls in special:
@@ -72,7 +73,7 @@ def example(cls: type) -> Any:
     fields = {
         field.name: EXAMPLES.get(field.type)
         for field in dataclasses.fields(cls)
-        if field.default is dataclasses.MISSING
+        if field.default is dataclasses.MISSING or field.default != field.default  # NaN
     }
     return cls(**fields)
 
