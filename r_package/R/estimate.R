@@ -203,6 +203,10 @@ gold_codes_of <- function(gold, coded, prob, error_call) {
 # The formula's matrices with the labels of all rows, and with the codes of those that have one.
 # Rows in which something is missing are left out.
 formula_matrices <- function(coded, formula, label, codes, cluster, error_call) {
+  if (!label %in% all.vars(formula)) {
+    must <- sprintf("a formula that uses the column of labels, `%s`", label)
+    abort_argument("formula", must, formula, error_call)
+  }
   frames <- frames_of(coded, label, codes)
   made <- rlang::try_fetch(
     {

@@ -48,6 +48,7 @@
 #' @param blind Whether to leave out the model's label and the probability.
 #' @param shuffle Whether to write in a random order.
 #' @param bom Whether to write the mark by which Excel knows UTF-8.
+#' @param overwrite Whether a file that is there already, and may have codes in it, may be lost.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the rows of
 #'   `data` that were drawn; `ids`, `texts`, `labels` and `probs` of these; `all_probs`, the
 #'   inclusion probability of every row of `data`; `strata`; `names`; `codes`, a list with a
@@ -122,7 +123,8 @@ write_gold <- function(
   coders = NULL,
   blind = TRUE,
   shuffle = TRUE,
-  bom = TRUE
+  bom = TRUE,
+  overwrite = FALSE
 ) {
   error_call <- rlang::current_env()
   json <- check_gold(gold, error_call)
@@ -131,7 +133,8 @@ write_gold <- function(
     coders = if (!is.null(coders)) as_py_list(check_text(coders)),
     blind = check_flag(blind),
     shuffle = check_flag(shuffle),
-    bom = check_flag(bom)
+    bom = check_flag(bom),
+    overwrite = check_flag(overwrite)
   )
   py_call("gold_write", json, expand_path(path), options)
   invisible(path)

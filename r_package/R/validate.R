@@ -112,14 +112,16 @@ validate <- function(
       labels = as_codes(coded$labels),
       names = levels %||% list(),
       probs = coded_probs(coded, levels),
-      texts = if (!is.null(coded$texts)) as_codes(coded$texts)
+      texts = texts_to_compare(coded, gold)
     ),
     list(
       rows = as_py_list(gold$rows - 1L),
       codes = unname(lapply(gold$codes, as_codes)),
       probs = if (!is.null(gold$probs)) as_py_list(as.double(gold$probs)),
       coders = as_py_list(gold$coders),
-      is_sample = gold$is_sample
+      is_sample = gold$is_sample,
+      texts = if (!is.null(gold$texts)) text_list(gold$texts),
+      all_probs = if (!is.null(gold$all_probs)) as_py_list(as.double(gold$all_probs))
     ),
     options,
     error_call = error_call
@@ -256,13 +258,25 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   )
 }
 
+# Those of the rows, also where the labels did not come from annotate_texts().
+texts_to_compare <- function(coded, gold) {
+  texts <- coded$texts
+  if (is.null(texts) && isTRUE(gold$text %in% names(coded$frame))) {
+    texts <- as.character(coded$frame[[gold$text]])
+  }
+  if (!is.null(texts)) text_list(as_utf8(texts))
+}
+
 gold_sample_parts <- function(gold) {
   list(
     rows = gold$rows,
     codes = unname(gold$codes),
     probs = gold$prob,
     coders = names(gold$codes),
-    is_sample = TRUE
+    is_sample = TRUE,
+    texts = gold$texts,
+    text = gold$design$text,
+    all_probs = gold$all_probs
   )
 }
 

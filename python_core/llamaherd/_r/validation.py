@@ -38,6 +38,8 @@ class _Gold:
     codes: list[list[Any]]
     probs: list[float] | None
     coders: list[str]
+    texts: list[str | None] | None
+    all_probs: list[float] | None
 
 
 @boundary
@@ -89,7 +91,8 @@ def validate(
         coded: `labels`; `names` of all, [] if not known; `probs`, rows of all labels'
             probabilities, or the labels' own, or None; `texts`, or None.
         gold: `rows` from 0, or None: all; `codes`, a list for each coder; `probs`, or
-            None; `coders`, their names; `is_sample`.
+            None; `coders`, their names; `is_sample`; of a sample `texts` and the
+            probabilities of all rows, `all_probs`.
         options: `scale`, `level`, `n_bootstrap`, `seed`.
     """
     texts = coded["texts"]
@@ -102,7 +105,8 @@ def validate(
     )
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
     if gold["is_sample"]:
-        codes = _Gold(gold["rows"], gold["codes"], gold["probs"], gold["coders"])
+        names = ("rows", "codes", "probs", "coders", "texts", "all_probs")
+        codes = _Gold(**{name: gold[name] for name in names})
     found = lh.validate(
         labels,
         codes,

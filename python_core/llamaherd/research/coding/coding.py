@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,12 @@ from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.columns import as_results, table_of
 from llamaherd.research.coding.prompts import frame_of
 from llamaherd.research.coding.record import record_of
-from llamaherd.research.coding.texts import hash_of_texts, parts_of, unique_texts
+from llamaherd.research.coding.texts import (
+    hash_of_texts,
+    is_blank,
+    parts_of,
+    unique_texts,
+)
 from llamaherd.research.frames import with_columns
 
 if TYPE_CHECKING:
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
 # Prompts that are prepared together, in about a second, before the first of them runs.
 # Slots that are empty at a block's end cost less than a hundredth of it.
 BLOCK = 2048
+BLANK = "the text is empty"
 # Texts without content, as Zhao et al. 2021 take them (arXiv 2102.09690).
 CONTENT_FREE = ("N/A", "[MASK]", "")
 _SLACK = 8  # tokens: pieces of a text are cut into tokens otherwise than the whole
@@ -168,6 +174,11 @@ class Coding:
         """What has been found, in place; the rest counts as cancelled."""
         work = self._work
         answers = of_rows(self._filled(parts), self._rows)
+        errors = [
+            BLANK if is_blank(text) else error
+            for text, error in zip(work.texts, answers.errors, strict=True)
+        ]
+        answers = replace(answers, errors=errors)
         if work.settings.calibrate == "batch" and answers.probs is not None:
             found = as_results(answers.probs, work.codebook.names)
             if any(label is not None for label in found.labels):
@@ -345,4 +356,4 @@ def _none(n: int, k: int, method: str) -> Answers:
 
 
 def _is_failure(error: str | None) -> bool:
-    return error is not None and error != CANCELLED
+    return error not in (None, CANCELLED, BLANK)

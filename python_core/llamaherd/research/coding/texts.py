@@ -45,15 +45,24 @@ def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
     """Each text once, in the order in which they come first.
 
     Returns:
-        The texts; and int64[n], for each row the place of its text, -1 if it has none.
+        The texts; and int64[n], for each row the place of its text, -1 if it has none,
+        or one of nothing but white space.
     """
     place: dict[str, int] = {}
     rows = np.fromiter(
-        (-1 if text is None else place.setdefault(text, len(place)) for text in texts),
+        (
+            -1 if text is None or is_blank(text) else place.setdefault(text, len(place))
+            for text in texts
+        ),
         dtype=np.int64,
         count=len(texts),
     )
     return list(place), rows
+
+
+def is_blank(text: str | None) -> bool:
+    """Whether a text is there and has nothing in it that could be judged."""
+    return text is not None and not text.strip()
 
 
 def hash_of_texts(texts: Sequence[str | None]) -> str:

@@ -116,6 +116,7 @@ def estimate(  # noqa: PLR0917 - as in R
         in_groups = grouped(texts, by, kept, order or {})
         found = _means(texts, kept, outcome, in_groups, settings)
     else:
+        formulas.check_label(formula, texts.label_column or "")
         made = formulas.matrices(
             texts.frame, formula, texts.label_column or "", kept, settings.gold
         )

@@ -89,6 +89,11 @@ def fit_regression(kind: Kind, made: Matrices, settings: Settings) -> Found:
     Raises:
         ValueError: No method gives an estimate.
     """
+    if len({*made.y_hat.tolist(), *made.y.tolist()}) == 1:
+        raise ValueError(
+            f"the left side {made.outcome!r} is {made.y[0]:g} for all labels and codes: "
+            "is the label in it one that there is, spelled the same?"
+        )
     if kind == "logit":
         _check_binary(made)
     n_gold, p = made.x.shape

@@ -69,6 +69,15 @@ def complete_rows(frame: object, formula: str, labels: Sequence[str | None]) -> 
     return np.flatnonzero(complete)
 
 
+def check_label(formula: str, label: str) -> None:
+    """Raises ValueError where labels are on no side: nothing would be corrected."""
+    if label not in _required(formula):
+        raise ValueError(
+            f"formula must use the column of labels, {label!r}, on one of its sides: "
+            f"{formula!r} does not"
+        )
+
+
 def matrices(
     frame: object, formula: str, label: str, kept: Ints, gold: GoldUsed
 ) -> Matrices:

@@ -122,6 +122,7 @@ class GoldSample:
         blind: bool = True,
         shuffle: bool = True,
         bom: bool = True,
+        overwrite: bool = False,
     ) -> None:
         """Writes a CSV to be coded, and a sidecar `path`.json with the design.
 
@@ -137,9 +138,11 @@ class GoldSample:
             shuffle: In a random order, from the draw's seed, so that codes of the first
                 texts only are a random part.
             bom: With the mark by which Excel knows UTF-8.
+            overwrite: Whether a file that is there already may be lost.
 
         Raises:
-            ValueError: Names of coders are no names of columns.
+            ValueError: Names of coders are no names of columns; or there is a file with
+                something else in it, such as codes.
             OSError: It cannot be written.
         """
         names = list(coders) if coders is not None else self.coders or ["code"]
@@ -162,7 +165,13 @@ class GoldSample:
                 cells += [self.labels[i] or "", repr(float(probs[i]))]
             cells += [(known[name][i] or "") if name in known else "" for name in names]
             rows.append(cells)
-        Path(path).write_bytes(gold_file.written(rows, bom))
+        content, there = gold_file.written(rows, bom), Path(path)
+        if not overwrite and there.exists() and there.read_bytes() != content:
+            raise ValueError(
+                f"path: {str(there)!r} is there already and may have codes in it; choose "
+                "another name, or overwrite=True if it may be lost"
+            )
+        there.write_bytes(content)
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional

@@ -128,7 +128,12 @@ def _probabilities(
     return values, np.where(columns >= 0, own, np.nan)
 
 
-def codes_of(gold: Any, truth: Any, coded: Any, n: int) -> Codes:  # noqa: ANN401 - of many kinds
+def codes_of(
+    gold: Any,  # noqa: ANN401 - of many kinds
+    truth: Any,  # noqa: ANN401 - of many kinds
+    coded: Any,  # noqa: ANN401 - of many kinds
+    answers: Answers,
+) -> Codes:
     """People's codes in `gold`, or in columns of `coded`.
 
     Args:
@@ -136,18 +141,21 @@ def codes_of(gold: Any, truth: Any, coded: Any, n: int) -> Codes:  # noqa: ANN40
             several people's as a mapping by coder or a list of lists; None: `truth`.
         truth: Name of the column, or columns, of `coded` that have them.
         coded: What `answers_of` takes.
-        n: Texts.
+        answers: What that made of it.
 
     Raises:
         TypeError: `gold` is nothing of that.
-        ValueError: A column is not there, or lengths do not fit.
+        ValueError: A column is not there, or lengths do not fit; or `gold` was drawn from
+            other rows than these, or in another order.
     """
+    n = len(answers.labels)
     if (gold is None) == (truth is None):
         raise ValueError(
             "gold must have people's codes, or truth the name of the column that has "
             "them: one of both"
         )
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
+        _check_rows(gold, n, answers.texts or _texts_of(coded, gold))
         return _of_sample(gold, n)
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -256,6 +264,35 @@ def _of_sample(gold: Any, n: int) -> Codes:  # noqa: ANN401 - GoldSample, or wha
         is_sample=True,
         n_without=len(given) - len(kept),
     )
+
+
+def _texts_of(coded: Any, gold: Any) -> Sequence[Any] | None:  # noqa: ANN401
+    """The column of texts that a sample was drawn from, if a data frame has it."""
+    name = getattr(gold, "design", {}).get("text")
+    if name is None or not (isinstance(coded, Mapping) or hasattr(coded, "columns")):
+        return None
+    return frames.column(coded, name, "gold") if name in frames.names(coded) else None
+
+
+def _check_rows(
+    gold: Any,  # noqa: ANN401 - as `_of_sample`
+    n: int,
+    texts: Sequence[Any] | None,
+) -> None:
+    """Rows are places: in a data frame that was sorted or filtered they are others."""
+    drawn, all_probs = getattr(gold, "texts", None), getattr(gold, "all_probs", None)
+    is_same = all_probs is None or len(all_probs) == n
+    if is_same and texts is not None and drawn is not None:
+        is_same = all(
+            0 <= row < n and (texts[int(row)] or "") == (text or "")
+            for row, text in zip(gold.rows, drawn, strict=True)
+        )
+    if not is_same:
+        raise ValueError(
+            "gold was drawn from other data: rows or their order are not those that it "
+            "was drawn from. Use the data frame that gold_sample() got, with all rows in "
+            "their order"
+        )
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind

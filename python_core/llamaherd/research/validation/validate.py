@@ -99,7 +99,7 @@ def validate(
     level_of(level)
     checks.choice("scale", scale, SCALES)
     answers = answers_of(coded, label, prob, labels)
-    codes = codes_of(gold, truth, coded, len(answers.labels))
+    codes = codes_of(gold, truth, coded, answers)
     answers, codes = in_one_form(answers, codes)
     names = _names(answers, codes, scale)
     right, n_ties = _majority(codes.codes)

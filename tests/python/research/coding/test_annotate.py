@@ -25,7 +25,7 @@ TOPICS = lh.Codebook(
     {"Sports": "Matches.", "Business": ""},
     examples=[("A goal.", "Sports"), ("Shares fell.", "Business")],
 )
-TEXTS = ["The team won.", None, "Profits rose.", "The team won.", "Rain.", ""]
+TEXTS = ["The team won.", None, "Profits rose.", "The team won.", "Rain.", "?"]
 DATA = {"id": [3, 1, 2, 9, 8, 7], "text": TEXTS}
 COLUMNS = ["label", "prob", "margin", "entropy", "coverage", "p_Sports", "p_Business"]
 
@@ -407,3 +407,19 @@ def test_chats_are_those_of_the_template(smollm2: lh.Model) -> None:
     np.testing.assert_allclose(coded.probs, same.probs, atol=1e-6)
     assert coded.run["prompts"]["chat_template"] == smollm2.chat_template
     assert "Be brief." in coded.run["prompts"]["shared"]
+
+
+def test_a_text_without_content_gets_no_label(context: lh.Context) -> None:
+    data = {"text": ["Rain.", "", None, " \n", "Rain."]}
+    for method in ("classify", "generate"):
+        coded = lh.annotate(data, "text", TOPICS, context, method=method)
+        blank = [error == "the text is empty" for error in coded.errors]
+        assert blank == [False, True, False, True, False]
+        assert [label is None for label in coded.labels] == [
+            False,
+            True,
+            True,
+            True,
+            False,
+        ]
+        assert coded.frame["error"] == coded.errors

@@ -323,7 +323,7 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
         ({"formula": "label"}, "formula must be like 'y ~ x'"),
         ({"formula": "label == 'negative' ~ colour"}, "cannot be evaluated.*colour"),
         ({"formula": "label == 'negative' ~ (age"}, "cannot be read"),
-        ({"formula": "votes ~ age", "model": "logit"}, "must be 0 or 1.*'votes'"),
+        ({"formula": "votes ~ label", "model": "logit"}, "must be 0 or 1.*'votes'"),
         ({"formula": "votes ~ age", "model": "mean"}, "goes without a formula"),
         ({"formula": "votes ~ age", "by": "party"}, "by goes without a formula"),
         ({"formula": "votes ~ age", "outcome": "neutral"}, "without a left side"),
@@ -436,3 +436,11 @@ def test_the_order_of_groups() -> None:
         ValueError, match=r"order must be of columns in by, not \['age'\]"
     ):
         groups(DATA, order={"age": [1]})
+
+
+def test_a_formula_must_use_the_labels_as_they_are_spelled() -> None:
+    with pytest.raises(ValueError, match="must use the column of labels, 'label'"):
+        lh.estimate(DATA, gold(), "age ~ party")
+    for model in ("ols", "logit"):
+        with pytest.raises(ValueError, match="is 0 for all labels and codes: is the"):
+            lh.estimate(DATA, gold(), "label == 'Negative' ~ party", model=model)

@@ -230,7 +230,7 @@ def test_codes_come_back(tmp_path: Path, delimiter: str, encoding: str) -> None:
 def test_a_file_is_in_a_random_order_unless_asked_otherwise(tmp_path: Path) -> None:
     gold = sample()
     for shuffle in (True, False):
-        gold.write(tmp_path / "gold.csv", shuffle=shuffle, bom=False)
+        gold.write(tmp_path / "gold.csv", shuffle=shuffle, bom=False, overwrite=True)
         with (tmp_path / "gold.csv").open(encoding="utf-8", newline="") as file:
             ids = [row["id"] for row in csv.DictReader(file)]
         assert sorted(ids) == sorted(gold.ids)
@@ -353,3 +353,16 @@ def test_codes_come_as_series_and_frames_too() -> None:
         coded = drawn.with_codes(frame_of(both))
         assert coded.coders == ["anna", "ben"]
         assert coded.codes == [codes, codes[::-1]]
+
+
+def test_a_sheet_that_was_coded_is_not_written_over(tmp_path: Path) -> None:
+    path, drawn = tmp_path / "to_code.csv", sample(n=4)
+    drawn.write(path, coders=["anna"])
+    drawn.write(path, coders=["anna"])  # nothing would be lost
+    coded = path.read_bytes().replace(b'""\r\n', b'"yes"\r\n')
+    path.write_bytes(coded)
+    with pytest.raises(ValueError, match=r"to_code.csv' is there already and may have"):
+        drawn.write(path, coders=["anna"])
+    assert path.read_bytes() == coded
+    drawn.write(path, coders=["anna"], overwrite=True)
+    assert path.read_bytes() != coded

@@ -60,7 +60,8 @@ def test_validation_is_columns() -> None:
     assert any(line.startswith("3  0.60  a, people: b") for line in found["page"])
     assert sum(found["bins"]["n"]) == 3
     drawn = {**gold, "rows": [2, 0], "codes": [["b", "a"]], "probs": [0.5, 0.25]}
-    weighted = value(_r.validate(coded, {**drawn, "is_sample": True}, OPTIONS))
+    drawn |= {"is_sample": True, "texts": None, "all_probs": None}
+    weighted = value(_r.validate(coded, drawn, OPTIONS))
     assert weighted["is_weighted"]
     assert weighted["table"]["value"][0] == pytest.approx(4 / 6)
     plain = {**coded, "names": [], "probs": None, "texts": None}

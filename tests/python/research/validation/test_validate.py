@@ -324,3 +324,19 @@ def test_what_is_no_list_is_refused() -> None:
         lh.validate("a", ["a"])
     with pytest.raises(TypeError, match="gold must be a list"):
         lh.validate(["a"], 3)
+
+
+def test_gold_of_other_rows_is_refused() -> None:
+    texts = [f"text {i}" for i in range(30)]
+    data = pd.DataFrame({"text": texts, "label": ["a", "b", "c"] * 10})
+    gold = lh.gold_sample(data, 12, text="text", label="label", seed=1)
+    gold = gold.with_codes([str(data["label"][i]) for i in gold.rows])
+    right = lh.validate(data, gold, label="label", n_bootstrap=10)
+    assert right.accuracy.accuracy.value == 1
+    others = [data[::-1], data.sort_values("label"), data[:20], data[1:]]
+    for other in [*others, pl.from_pandas(data[::-1])]:
+        with pytest.raises(ValueError, match="gold was drawn from other data: rows or"):
+            lh.validate(other, gold, label="label")
+    # Texts are not known here, but how many there were is.
+    with pytest.raises(ValueError, match="gold was drawn from other data"):
+        lh.validate(data["label"].tolist()[:25], gold)
