@@ -114,7 +114,10 @@ texts_of <- function(data, quosure, error_call) {
     rlang::eval_tidy(quosure, plain),
     error = \(cnd) {
       abort(
-        "{.arg text} must be a column of {.arg data}, or an expression of its columns.",
+        c(
+          "{.arg text} must be a column of {.arg data}, or an expression of its columns.",
+          i = "There are {.field {names(data)}}."
+        ),
         "argument",
         error_call,
         parent = cnd

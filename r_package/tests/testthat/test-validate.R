@@ -136,6 +136,34 @@ test_that("texts that gold_sample() drew count by their probability", {
   expect_identical(sort(found$wrong$row), sort(gold$rows[!right]))
 })
 
+test_that("a sample of rows that were sorted or left out since is refused", {
+  skip_if_no_llamaherd()
+  data <- data.frame(text = paste("text", 1:100), label = model, truth = truth)
+  gold <- gold_sample(data, 40, text = "text", seed = 1)
+  gold <- read_gold(data.frame(id = gold$ids, ann = truth[gold$rows]), gold)
+  expect_s3_class(validate(data, gold), "llamaherd_validation")
+  for (rows in list(100:1, -1)) {
+    expect_error(
+      validate(data[rows, ], gold),
+      "gold was drawn from other data",
+      class = "llamaherd_error_argument"
+    )
+  }
+  expect_error(
+    estimate(data, gold, nchar(text) ~ truth),
+    "uses the column of labels, `label`",
+    class = "llamaherd_error_argument"
+  )
+  sheet <- withr::local_tempfile(fileext = ".csv")
+  write_gold(gold, sheet, coders = "ann")
+  expect_error(write_gold(gold, sheet, coders = "ben"), "set overwrite")
+  expect_error(
+    read_gold("no_such_file.csv", gold),
+    "no_such_file.csv",
+    class = "llamaherd_error_argument"
+  )
+})
+
 test_that("people get what the model is not sure of", {
   skip_if_no_llamaherd()
   right <- model == truth

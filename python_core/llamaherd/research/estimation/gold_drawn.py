@@ -168,8 +168,8 @@ class GoldSample:
         content, there = gold_file.written(rows, bom), Path(path)
         if not overwrite and there.exists() and there.read_bytes() != content:
             raise ValueError(
-                f"path: {str(there)!r} is there already and may have codes in it; choose "
-                "another name, or overwrite=True if it may be lost"
+                f"path: {str(there)!r} is there already and may have codes in it: choose "
+                "another name, or set overwrite if it may be lost"
             )
         there.write_bytes(content)
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
