@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -150,16 +151,22 @@ def _formatter_of(
     )
 
 
+_IMPORTING = threading.Lock()
+
+
 @lru_cache(maxsize=16)
 def _formatter(
     template: str, bos: str, eos: str, add_generation_prompt: bool
 ) -> Callable[..., ChatFormatterResponse]:
     """Compiling a template takes longer than using it some hundred times."""
-    was_imported = "llama_cpp" in sys.modules
-    from llama_cpp.llama_chat_format import Jinja2ChatFormatter  # noqa: PLC0415 - slow
+    with _IMPORTING:  # another thread may be in the middle of it
+        was_imported = "llama_cpp" in sys.modules
+        from llama_cpp.llama_chat_format import (  # noqa: PLC0415 - slow
+            Jinja2ChatFormatter,
+        )
 
-    # Importing llama_cpp has set its log callback, which prints all, in place of ours.
-    shim.backend_init(chain=was_imported)
+        # Importing it has set its log callback, which prints all, in place of ours.
+        shim.backend_init(chain=was_imported)
     try:
         return Jinja2ChatFormatter(template, eos, bos, add_generation_prompt)
     except Exception as error:  # jinja2's errors have no common base that it promises
