@@ -99,6 +99,11 @@ gold_sample <- function(
     confidence <- confidence %||% known$margin %||% known$prob
   }
   uses <- c(text, label, id, by, if (is.character(confidence)) confidence)
+  if (length(uses) == 0) {
+    must <- "the column of texts, which people are to read"
+    hint <- paste("There are", paste(names(data), collapse = ", "))
+    abort_argument("text", must, text, error_call, hint)
+  }
   options <- list(
     by = if (!is.null(by)) as_py_list(by),
     prob = check_prob(prob, c("simple", "stratified", "uncertainty"), error_call),
