@@ -28,7 +28,7 @@ drawn <- list(
 )
 path <- tempfile(fileext = ".csv")
 results <- lapply(drawn, \(gold) {
-  write_gold(gold, path, coders = "ann")
+  write_gold(gold, path, coders = "ann", overwrite = TRUE)
   # What a person does in a spreadsheet, in the order of the file.
   table <- utils::read.csv(
     path,
