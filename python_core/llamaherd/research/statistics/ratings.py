@@ -80,7 +80,8 @@ def ratings_of(
             or the order that the scale needs is not known.
     """
     checks.choice("scale", scale, SCALES)
-    rows = [_listed(row) for row in _listed(codes)]
+    must = "codes must be a list for each coder"
+    rows = [listed(must, row) for row in listed(must, codes)]
     if len(rows) < least:
         raise ValueError(f"codes must be of at least {least} coders, not {len(rows)}")
     if len({len(row) for row in rows}) > 1:
@@ -121,20 +122,21 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     return values * (n / total) if total > 0 else values
 
 
-def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def listed(must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+    """Values of any library as a list.
+
+    Raises:
+        TypeError: They are none; `must` says what should have been given.
+    """
     if isinstance(values, (str, bytes)):
-        raise TypeError(
-            f"codes must be a list for each coder, not {checks.shown(values)}"
-        )
-    for method in ("to_list", "tolist"):
+        raise TypeError(f"{must}, not {checks.shown(values)}")
+    for method in ("to_list", "tolist", "to_pylist"):
         if hasattr(values, method):
             return list(getattr(values, method)())
     try:
         return list(values)
     except TypeError:
-        raise TypeError(
-            f"codes must be a list for each coder, not {checks.shown(values)}"
-        ) from None
+        raise TypeError(f"{must}, not {checks.shown(values)}") from None
 
 
 def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
@@ -160,7 +162,7 @@ def _number(value: Hashable) -> float:
 
 
 def _given(found: set[Hashable], levels: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    values = tuple(_listed(levels))
+    values = tuple(listed("levels must be a list", levels))
     if len(set(values)) < len(values):
         raise ValueError(f"levels must be different values, not {list(values)[:10]}")
     other = found.difference(values)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core import checks
 from llamaherd.research import frames
-from llamaherd.research.statistics.ratings import is_missing
+from llamaherd.research.statistics.ratings import is_missing, listed
 
 if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Code, Floats
@@ -296,14 +295,4 @@ def _check_rows(
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    if isinstance(values, (str, bytes)):
-        raise TypeError(f"{argument} must be a list, not {checks.shown(values)}")
-    for method in ("to_list", "tolist", "to_pylist"):
-        if hasattr(values, method):
-            return list(getattr(values, method)())
-    try:
-        return list(values)
-    except TypeError:
-        raise TypeError(
-            f"{argument} must be a list, not {checks.shown(values)}"
-        ) from None
+    return listed(f"{argument} must be a list", values)
