@@ -10,7 +10,7 @@ from io import IOBase
 from typing import Literal, SupportsIndex
 
 from llamaherd.core import checks
-from llamaherd.core.errors import NativeError, TokenizeError
+from llamaherd.core.errors import ModelClosedError, NativeError, TokenizeError
 from llamaherd.model.model import Model, as_model
 from llamaherd.native import vocabulary
 
@@ -99,10 +99,13 @@ def prompt_tokens(
 
 @contextmanager
 def tokenizing() -> Iterator[None]:
-    """Makes what tokenizing a text raises the error of that text."""
+    """Makes what tokenizing a text raises the error of that text.
+
+    A closed model is nobody's text's fault, so its error stays what it is.
+    """
     try:
         yield
-    except TokenizeError:
+    except (TokenizeError, ModelClosedError):
         raise
     except (NativeError, ValueError) as error:
         raise TokenizeError(f"the text cannot be tokenized: {error}") from error

@@ -277,7 +277,7 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
     [
         ({"labels": "yes"}, TypeError, "labels must be a list of texts, or map"),
         ({"labels": 3}, TypeError, "labels must be a list of texts"),
-        ({"labels": []}, ValueError, "labels must be 1 to 100000, not 0"),
+        ({"labels": []}, ValueError, "labels must be 1 to 100000 texts, such as"),
         ({"labels": ["a", ""]}, ValueError, r"labels\[1\] must not be empty"),
         ({"labels": ["a", " "]}, ValueError, r"labels\[1\] must not be empty"),
         ({"labels": ["a", "b", "a"]}, ValueError, r"labels\[2\] is there twice: 'a'"),
