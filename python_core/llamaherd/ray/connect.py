@@ -70,11 +70,13 @@ def connect(herd: Closable, address: str | None, n_cpus: float) -> ModuleType:
         if not ray.is_initialized():
             _start(ray, address, n_cpus)
             _is_own = address is None
-        elif address not in (None, "auto", ray.get_runtime_context().gcs_address):
-            raise ValueError(
-                f"address is {address!r}, but this process is connected to Ray at "
-                f"{ray.get_runtime_context().gcs_address!r}: ray.shutdown() first"
-            )
+        elif address not in (None, "auto"):
+            there = ray.get_runtime_context().gcs_address
+            if address != there:
+                raise ValueError(
+                    f"address is {address!r}, but this process is connected to Ray at "
+                    f"{there!r}: ray.shutdown() first"
+                )
         _herds.add(herd)
     return ray
 

@@ -301,6 +301,8 @@ def _pass_on(future: Any, then: Callable[[Any, BaseException | None], None]) -> 
 
 def _plain(error: BaseException) -> BaseException:
     """An error of Ray's as one of ours: what the actor raised, or its death."""
+    if isinstance(error, (Death, LlamaHerdError)):
+        return error
     from ray import exceptions  # noqa: PLC0415 - there is one: an actor was asked
 
     if isinstance(error, exceptions.RayTaskError):
@@ -312,8 +314,6 @@ def _plain(error: BaseException) -> BaseException:
     if isinstance(error, exceptions.OutOfMemoryError):
         return Death(str(error), is_crash=True)
     if isinstance(error, (exceptions.RayError, ConnectionError)):
-        if isinstance(error, LlamaHerdError):
-            return error
         return Death(str(error), is_crash=False)
     return error
 
