@@ -35,14 +35,11 @@ def import_ray() -> ModuleType:
         ClusterError: It is not installed.
     """
     try:
-        ray = importlib.import_module("ray")
-        if not hasattr(ray, "init"):
-            raise ImportError("that is no Ray")
+        return importlib.import_module("ray")
     except ImportError as error:
         raise ClusterError(
             f"Ray cannot be imported ({error}): pip install 'llamaherd[ray]'"
         ) from None
-    return ray
 
 
 def connect(herd: Closable, address: str | None, n_cpus: float) -> ModuleType:

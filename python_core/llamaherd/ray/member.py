@@ -217,12 +217,12 @@ class Member:
         info: ActorInfo = self._ask(
             "open",
             self.number,
-            payload.files,
-            payload.scales,
-            payload.model,
-            payload.context,
-            float(self._options.get("num_cpus", 1)),
-            payload.n_threads,
+            files=payload.files,
+            scales=payload.scales,
+            model=payload.model,
+            context=payload.context,
+            n_cpus=float(self._options["num_cpus"]),
+            n_threads=payload.n_threads,
         )
         return info
 

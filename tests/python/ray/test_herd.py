@@ -324,7 +324,7 @@ def test_arguments_that_cannot_be_are_refused(
     tiny_path: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path = tiny_path("llama")
-    with pytest.raises(ValueError, match="n_actors must be .*not 0"):
+    with pytest.raises(ValueError, match=r"n_actors must be .*not 0"):
         lh.ray.Herd(path, n_actors=0)
     with pytest.raises(ValueError, match="n_actors"):
         lh.ray.Herd(path, n_actors="many")
@@ -334,7 +334,7 @@ def test_arguments_that_cannot_be_are_refused(
         lh.ray.Herd(path, n_seq_max=-3)
     with pytest.raises(lh.ModelLoadError):
         lh.ray.Herd(tmp_path / "none.gguf")
-    with pytest.raises(ValueError, match="actor_options must not have 'max_restarts'"):
+    with pytest.raises(ValueError, match=r"actor_options .* 'max_restarts'"):
         lh.ray.Herd(path, actor_options={"max_restarts": 3})
     with pytest.raises(ValueError, match="is connected to Ray at"):
         lh.ray.Herd(path, address="ray://nowhere:1")
