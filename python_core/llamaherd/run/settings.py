@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from inspect import Parameter
 from typing import TYPE_CHECKING, TypeVar
 
+from llamaherd.core import checks
 from llamaherd.core.sampling import (
     DEFAULT_SEED,
     OF_REQUEST,
@@ -56,9 +56,7 @@ def params_of_call(settings: SamplingSettings) -> SamplingParams:
     names = [each.name for each in fields(SamplingParams)]
     for name in settings:
         if name not in names:
-            close = get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"there is no argument {name!r}{hint}")
+            raise TypeError(f"there is no argument {name!r}{checks.meant(name, names)}")
     if "seed" not in settings:
         settings = {**settings, "seed": DEFAULT_SEED}
     return SamplingParams(**settings)
