@@ -76,6 +76,7 @@ from llamaherd.research.coding.codebook_file import read_codebook, write_codeboo
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
 from llamaherd.research.coding.robustness import Robustness, robustness
+from llamaherd.research.coding.settings import CodingSettings
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimates import Estimate, Estimates
 from llamaherd.research.estimation.gold import gold_sample
@@ -110,6 +111,7 @@ __all__ = [
     "ClassifyResults",
     "Codebook",
     "Coded",
+    "CodingSettings",
     "Context",
     "ContextClosedError",
     "ContextError",

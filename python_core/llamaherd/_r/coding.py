@@ -15,26 +15,13 @@ from llamaherd._r.boundary import boundary, clean, clean_or_none, numbers_of
 from llamaherd.research.coding.codebook import page
 from llamaherd.research.coding.columns import roles_of
 from llamaherd.research.coding.robustness import compared, drawn_rows
-from llamaherd.research.coding.settings import checked_settings
+from llamaherd.research.coding.settings import DEFAULTS, checked_settings
 from llamaherd.research.coding.variants import Variant, variants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _TEXT = ".text"  # the column that R's texts are in: no field is called so
-_DEFAULTS = {
-    "method": "auto",
-    "calibrate": None,
-    "normalize": "sum",
-    "chat": False,
-    "split": None,
-    "part_tokens": None,
-    "journal": None,
-    "on_error": "continue",
-    "seed": 1234,
-    "temperature": 0.0,
-    "max_tokens": 512,
-}
 
 
 @contextmanager
@@ -127,7 +114,6 @@ def annotate_start(
         _TEXT,
         _codebook(content),
         context,
-        versions=options.get("versions"),
         **_settings(options),
     )
     return {"job": job}
@@ -212,8 +198,9 @@ def robustness_compare(
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: options.get(name, value) for name, value in _DEFAULTS.items()}
-    given["seed"] = int(given["seed"])  # above 2^31 it comes as a float
+    given = {name: options[name] for name in DEFAULTS if name in options}
+    if "seed" in given:
+        given["seed"] = int(given["seed"])  # above 2^31 it comes as a float
     return given
 
 

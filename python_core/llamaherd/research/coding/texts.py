@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 _MOST_ADDED = 8  # tokens before and after a text
+_PIECE_CHARS = 4096  # tokenized at a time
 
 
 def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
@@ -73,22 +74,26 @@ def hash_of_texts(texts: Sequence[str | None]) -> str:
     return hasher.hexdigest()
 
 
-def parts_of(model: Model, text: str, n_tokens: int) -> list[str]:
+def parts_of(
+    model: Model, text: str, n_tokens: int, room: int | None = None
+) -> list[str]:
     """A text in parts of about the same length, cut where there is white space.
 
     Args:
         model: Whose tokens count.
         text: It is.
         n_tokens: Most tokens of a part.
+        room: Most tokens of a text that stays whole; None: `n_tokens`.
 
     Returns:
         The parts, which joined are the text; itself alone if it is short enough.
     """
+    most = n_tokens if room is None else room
     # Some vocabularies write a space as three bytes, and a token may be a byte.
-    if 3 * len(text.encode()) + _MOST_ADDED <= n_tokens:
+    if 3 * len(text.encode()) + _MOST_ADDED <= most:
         return [text]
     n = _n_tokens(model, text)
-    if n <= n_tokens or len(text) < 2:
+    if n <= most or len(text) < 2:
         return [text]
     n_parts = max(2, math.ceil(n / n_tokens))
     ends = [_cut(text, round(len(text) * i / n_parts)) for i in range(1, n_parts)]
@@ -109,6 +114,20 @@ def _cut(text: str, at: int) -> int:
 
 
 def _n_tokens(model: Model, text: str) -> int:
+    """About how many tokens a text has: those of its pieces, cut before spaces.
+
+    Some of libllama's tokenizers take time that grows with the square of a text.
+    """
+    n, at = 0, 0
     with model.using() as handle:
-        found = vocabulary.tokenize(handle, text, add_special=False, parse_special=False)
-    return len(found)
+        while at < len(text):
+            end = at + _PIECE_CHARS
+            if end < len(text):
+                space = text.rfind(" ", at + 1, end)
+                end = end if space < 0 else space
+            piece = text[at:end]
+            n += len(
+                vocabulary.tokenize(handle, piece, add_special=False, parse_special=False)
+            )
+            at = end
+    return n

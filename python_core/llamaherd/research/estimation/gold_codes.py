@@ -30,45 +30,29 @@ class CodeReader:
         n_alike = Counter(map(_form, names))  # "A" and "a" may be two labels
         self._by_form = {_form(n): n for n in names if n_alike[_form(n)] == 1}
 
-    def code(self, cell: str) -> str | None:
-        """The label that is meant; None: there is none.
-
-        Raises:
-            ValueError: It is none of the labels.
-        """
+    def read(self, cell: str) -> tuple[str | None, str]:
+        """The label that is meant, None if there is none; and what is wrong, or ""."""
         written = cell.strip()
-        if written in self._exact:
-            return written
         form = _form(written)
+        if written in self._exact or (form not in _NOTHING and not self._exact):
+            return written, ""
         if form in self._by_form:
-            return self._by_form[form]
+            return self._by_form[form], ""
         if form in _NOTHING:
-            return None
+            return None, ""
         number = _WHOLE.fullmatch(written)
         if number is not None and number[1] in self._exact:
-            return number[1]
-        if self._exact:
-            hint = checks.meant(written, self._names)
-            raise ValueError(
-                f"{checks.quoted(written)} is none of the labels {self._listed}{hint}"
-            )
-        return written
+            return number[1], ""
+        more = f" and {len(self._names) - 20} more" if len(self._names) > 20 else ""
+        there = ", ".join(self._names[:20]) + more
+        hint = checks.meant(written, self._names)
+        return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
 
     def are_notes(self, cells: Sequence[str]) -> bool:
         """Whether there is something in these cells, and nothing of it is a label."""
-        filled = [cell for cell in cells if _form(cell) not in _NOTHING]
-        return bool(self._exact and filled) and not any(map(self._is_code, filled))
-
-    @property
-    def _listed(self) -> str:
-        more = f" and {len(self._names) - 20} more" if len(self._names) > 20 else ""
-        return ", ".join(self._names[:20]) + more
-
-    def _is_code(self, cell: str) -> bool:
-        try:
-            return self.code(cell) is not None
-        except ValueError:
-            return False
+        found = [self.read(cell) for cell in cells]
+        is_something = any(problem for _, problem in found)
+        return is_something and all(code is None for code, _ in found)
 
 
 def several(problems: Sequence[str]) -> str:
@@ -77,7 +61,9 @@ def several(problems: Sequence[str]) -> str:
         return problems[0]
     more = len(problems) - _MOST_TOLD
     told = "; ".join(problems[:_MOST_TOLD])
-    return f"{len(problems)} problems: {told}" + (f"; and {more} more" if more > 0 else "")
+    return f"{len(problems)} problems: {told}" + (
+        f"; and {more} more" if more > 0 else ""
+    )
 
 
 def _form(text: str) -> str:

@@ -108,11 +108,11 @@ class GoldSample:
         made: list[str | None] = []
         problems = []
         for i, code in enumerate(codes):
-            try:
-                made.append(reader.code(label_text(code) or ""))
-            except ValueError as error:
-                where = f"row {i + 1} (id {self.ids[i]})"
-                problems.append(f"codes of {coder!r}, {where}: {error}")
+            label, problem = reader.read(label_text(code) or "")
+            made.append(label)
+            if problem:
+                where = f"codes of {coder!r}, row {i + 1} (id {self.ids[i]})"
+                problems.append(f"{where}: {problem}")
         if problems:
             raise ValueError(several(problems))
         return made

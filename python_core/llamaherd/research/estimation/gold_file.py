@@ -68,7 +68,7 @@ def plain(cell: str) -> str:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether texts are equal but for what spreadsheets change: ends of lines, of texts."""
+    """Whether texts are equal but for what spreadsheets change: ends of lines, space."""
     return _lines(one) == _lines(other)
 
 

@@ -100,8 +100,8 @@ def _of_missing(sample: GoldSample, missing: Sequence[int]) -> str:
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     return (
         f"{len(missing)} of {len(sample)} texts of the gold sample have no row in what "
-        f"was read (ids {told}{more}), and so no code. If rows were deleted for what is in "
-        "them, the inclusion probabilities are not right any more: leave a code empty "
+        f"was read (ids {told}{more}), and so no code. If rows were deleted for what is "
+        "in them, the inclusion probabilities are not right any more: leave a code empty "
         "instead"
     )
 
@@ -176,10 +176,9 @@ class _Sheet:
         changed = _changed(cells, self._sample, i)
         self.problems += [f"{where}: {what}" for what in changed]
         for coder, codes in self.codes.items():
-            try:
-                codes[i] = self._reader.code(cells.get(coder, ""))
-            except ValueError as error:
-                self.problems.append(f"{where}, column {coder}: {error}")
+            codes[i], problem = self._reader.read(cells.get(coder, ""))
+            if problem:
+                self.problems.append(f"{where}, column {coder}: {problem}")
 
 
 def _header(cells: Sequence[str]) -> list[str]:
@@ -203,9 +202,8 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     """What is not as it was written, of a text's row."""
     found = []
     text, prob = sample.texts[i], float(sample.probs[i])
-    if text is not None and "text" in cells:
-        if not gold_file.same_text(cells["text"], text):
-            found.append("text is not the one that was drawn")
+    if text is not None and not gold_file.same_text(cells.get("text", text), text):
+        found.append("text is not the one that was drawn")
     if "label" in cells and cells["label"].strip() != (sample.labels[i] or "").strip():
         found.append("label is not the one that the model gave")
     if "prob" in cells and not math.isclose(

@@ -13,8 +13,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from llamaherd.research import frames
-from llamaherd.research.coding import coding
+from llamaherd.research.coding import asking, coding, texts
 from llamaherd.research.coding.prompts import frame_of
+from llamaherd.research.coding.texts import parts_of
+from llamaherd.run.call import Call
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,7 +142,7 @@ def test_blocks_do_not_draw_alike(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds: list[int] = []
-    prepare = coding.prepare_generate
+    prepare = asking.prepare_generate
 
     def spy(ctx: lh.Context, prompts: list[str], **more: Any) -> Any:
         if prompts:  # not the check of the arguments
@@ -147,7 +150,7 @@ def test_blocks_do_not_draw_alike(
         return prepare(ctx, prompts, **more)
 
     monkeypatch.setattr(coding, "BLOCK", 1)
-    monkeypatch.setattr(coding, "prepare_generate", spy)
+    monkeypatch.setattr(asking, "prepare_generate", spy)
     for _ in range(2):
         lh.annotate(
             DATA, "text", TOPICS, context, method="generate", temperature=1.0, seed=7
@@ -155,6 +158,69 @@ def test_blocks_do_not_draw_alike(
     assert seeds[0] == 7
     assert len(set(seeds[:4])) == 4
     assert seeds[4:] == seeds[:4]
+
+
+def test_a_block_starts_before_the_last_one_ends(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And never a third one."""
+    n_running, seen = [0], []
+    run = Call.run
+
+    def spy(call: Call, *args: Any, **more: Any) -> Any:
+        n_running[0] += 1
+        seen.append(n_running[0])
+        if call.requests:
+            started.wait(10 if len(seen) < 2 else 0)  # the first until there is a second
+        if len(seen) > 1:
+            started.set()
+        try:
+            return run(call, *args, **more)
+        finally:
+            n_running[0] -= 1
+
+    started = threading.Event()
+    monkeypatch.setattr(Call, "run", spy)
+    monkeypatch.setattr(coding, "BLOCK", 3)
+    data = {"text": [f"Text {i}." for i in range(20)]}
+    blocks = lh.annotate(data, "text", TOPICS, context)
+    assert started.is_set()
+    assert max(seen) == 2
+    monkeypatch.setattr(coding, "BLOCK", 2048)
+    whole = lh.annotate(data, "text", TOPICS, context)
+    assert blocks.labels == whole.labels
+    assert blocks.stats.wall_s <= blocks.run["seconds"] + 0.01
+
+
+@pytest.mark.parametrize("on_error", ["return", "stop"])
+def test_a_failure_ends_the_next_block_too(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch, on_error: Any
+) -> None:
+    monkeypatch.setattr(coding, "BLOCK", 2)
+    long = LONG * (1 + context.model.n_ctx_train // 1000)
+    data = {"text": ["a", "b", long, *(f"Text {i}." for i in range(60))]}
+    if on_error == "stop":
+        with pytest.raises(lh.GenerationError, match="row 2 failed") as error:
+            lh.annotate(data, "text", TOPICS, context, on_error=on_error)
+        coded = error.value.results
+    else:
+        coded = lh.annotate(data, "text", TOPICS, context, on_error=on_error)
+    assert coded.labels[0] is not None
+    assert coded.errors[-1] == "not computed: the call ended before"
+    assert context.load.n_running == 0
+
+
+def test_a_context_that_is_closed_ends_all_blocks(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coding, "BLOCK", 50)
+    data = {"text": [f"Text {i}." for i in range(5000)]}
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        job = lh.start_annotate(data, "text", TOPICS, context)
+        wait_until(lambda: job.progress.n_done > 0)
+        context.close()
+        with pytest.raises(lh.ContextClosedError):
+            job.results()
 
 
 def test_several_labels_have_a_probability_each(context: lh.Context) -> None:
@@ -269,7 +335,7 @@ def test_parts_are_joined_by_the_rule(context: lh.Context) -> None:
             {"text": [LONG, "x"]}, "text", TOPICS, context, split=split, part_tokens=200
         )
 
-    parts = coding.parts_of(context.model, LONG, 200)
+    parts = parts_of(context.model, LONG, 200)
     assert "".join(parts) == LONG
     assert len(parts) > 2
     assert all(
@@ -284,9 +350,38 @@ def test_parts_are_joined_by_the_rule(context: lh.Context) -> None:
     np.testing.assert_allclose(coded("majority").probs[0], votes, atol=1e-6)
 
 
+def test_long_texts_are_tokenized_in_pieces(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenize, lengths = texts.vocabulary.tokenize, []
+
+    def spy(handle: Any, text: str, **more: Any) -> Any:
+        lengths.append(len(text))
+        return tokenize(handle, text, **more)
+
+    monkeypatch.setattr(texts.vocabulary, "tokenize", spy)
+    for long in (LONG * 10, "x" * 30_000):
+        parts = parts_of(context.model, long, 500)
+        assert "".join(parts) == long
+    assert max(lengths) <= 4096
+
+
+def test_parts_are_short_though_there_is_room(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PART", 100)
+    fits, long = "The team won. " * 10, "The team won. " * 400
+    data = {"text": [fits, long]}
+    coded = lh.annotate(data, "text", TOPICS, context, split="mean")
+    parts = parts_of(context.model, long, 100)
+    assert len(parts) > 20
+    assert coded.stats.n_prompts == 1 + len(parts)  # what fits stays whole
+    assert len(parts_of(context.model, fits, 100)) > 1
+
+
 def test_texts_without_white_space_are_cut_as_well(context: lh.Context) -> None:
     for text in ("x" * 1000, "\u6771\u4eac" * 300, " " * 500):
-        parts = coding.parts_of(context.model, text, 50)
+        parts = parts_of(context.model, text, 50)
         assert "".join(parts) == text
         assert all(parts)
 
@@ -381,6 +476,7 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
         ({"journal": 3}, TypeError, "journal must be None, True or a path"),
         ({"on_error": "ignore"}, ValueError, "on_error must be one of"),
         ({"normalize": "max"}, ValueError, "normalize must be one of"),
+        ({"nromalize": "sum"}, TypeError, "no argument 'nromalize'; did you mean 'norm"),
     ],
 )
 def test_what_is_wrong(

@@ -262,7 +262,9 @@ def test_codes_are_checked() -> None:
     gold = sample()
     with pytest.raises(ValueError, match="codes of 'code' must be 20"):
         gold.with_codes(["yes"])
-    with pytest.raises(ValueError, match=r"codes of 'code', row 2 \(id \d+\): 'maybe' is none"):
+    with pytest.raises(
+        ValueError, match=r"codes of 'code', row 2 \(id \d+\): 'maybe' is none"
+    ):
         gold.with_codes(["yes", "maybe"] + ["no"] * 18)
     numbers = lh.gold_sample({"label": [1.0, 2.0, 1.0]}, 3, label="label")
     assert numbers.names == ("1", "2")

@@ -107,10 +107,10 @@ def test_notes_are_no_codes(tmp_path: Path) -> None:
 
 def test_a_coder_who_wrote_a_few_words_is_a_coder(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes"], ben=["no", "no idea"])
-    with pytest.raises(ValueError, match="10 problems.*column ben: 'no idea' is none"):
+    with pytest.raises(ValueError, match=r"10 problems.*column ben: 'no idea' is none"):
         lh.read_gold(path)
     path = sheet(tmp_path, ["maybe"])  # the only one
-    with pytest.raises(ValueError, match="20 problems.*column code: 'maybe'"):
+    with pytest.raises(ValueError, match=r"20 problems.*column code: 'maybe'"):
         lh.read_gold(path)
 
 
@@ -124,11 +124,11 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     rows = rows_of(path)
     rows[4]["code"] = "rarre"
     written(path, rows, list(rows[0]))
-    with pytest.raises(ValueError, match="'rarre' is none .*; did you mean 'rare'"):
+    with pytest.raises(ValueError, match=r"'rarre' is none .*; did you mean 'rare'"):
         lh.read_gold(path)
     other = tmp_path / "other.csv"
     written(other, rows, list(rows[0]))
-    with pytest.raises(ValueError, match="^14 problems"):
+    with pytest.raises(ValueError, match=r"^14 problems"):
         lh.read_gold([path, other], sample())
 
 
