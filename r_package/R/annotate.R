@@ -28,7 +28,8 @@
 #'   Otherwise they are cut into parts of about the same length; `"first"`, `"last"`: that part
 #'   alone counts; `"majority"`: the label of most parts; `"mean"`: the mean of their
 #'   probabilities.
-#' @param part_tokens Most tokens of a part; NULL: what the context has room for.
+#' @param part_tokens Most tokens of a part; NULL: 2,048, or what the context has room for if
+#'   that is less; a text for which there is room stays whole.
 #' @param journal Path of a file that results are stored in as they come, so that the same call
 #'   run again after a crash goes on; TRUE: one in the working directory, named after the
 #'   codebook's hash and the model's file. See [generate_parallel()].

@@ -136,6 +136,22 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
     return opened.with_columns(*made).to_native() if made else frame
 
 
+def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
+    """Some rows of a data frame, in that order, as one of the same kind.
+
+    Args:
+        frame: A data frame; of pandas the index stays with its rows.
+        rows: Their places, from 0.
+
+    Raises:
+        TypeError: `frame` is no data frame.
+    """
+    if isinstance(frame, Mapping):
+        columns = {name: _listed(values) for name, values in frame.items()}
+        return {name: [values[i] for i in rows] for name, values in columns.items()}
+    return _open(frame)[list(rows)].to_native()
+
+
 def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
     backend = frame.implementation
     if isinstance(values, Categories):

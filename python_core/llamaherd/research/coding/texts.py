@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from llamaherd.model.model import Model
 
@@ -72,6 +71,55 @@ def hash_of_texts(texts: Sequence[str | None]) -> str:
     for text in texts:
         hasher.update(json.dumps(text, ensure_ascii=False).encode() + b"\n")
     return hasher.hexdigest()
+
+
+def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
+    """What tells data from others: SHA-256 of ids and texts, as JSON in UTF-8."""
+    digest = hashlib.sha256()
+    for pair in zip(ids, texts, strict=True):
+        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def check_same_texts(
+    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
+    n: int,
+    texts: Sequence[Any] | None,
+    ids: Sequence[str] | None = None,
+) -> None:
+    """Checks that a sample was drawn from these n texts, in this order.
+
+    Its rows are places: in data that were sorted or filtered they are others.
+
+    Args:
+        gold: Has `rows`; and `all_probs`, `texts` and `design`, as far as they are known.
+        n: Number of texts.
+        texts: They are, None where one is missing; None: not known.
+        ids: With texts: their identifiers; None: not known, and only the texts that were
+            drawn are compared.
+
+    Raises:
+        ValueError: It was drawn from others.
+    """
+    drawn, all_probs = getattr(gold, "texts", None), getattr(gold, "all_probs", None)
+    problem = ""
+    if all_probs is not None and len(all_probs) != n:
+        problem = f"it was drawn from {len(all_probs)} texts, and there are {n}"
+    elif texts is not None and ids is not None:
+        if sha256_of(ids, texts) != gold.design["sha256"]:
+            problem = "ids, texts or their order are not those that it was drawn from"
+    elif texts is not None and drawn is not None:
+        pairs = zip(gold.rows, drawn, strict=True)
+        if not all(
+            0 <= i < n and (texts[int(i)] or "") == (text or "") for i, text in pairs
+        ):
+            problem = "texts or their order are not those that it was drawn from"
+    if problem:
+        raise ValueError(
+            f"gold was drawn from other data: {problem}. Use the data frame that "
+            "gold_sample() got, with all rows in their order"
+        )
 
 
 def parts_of(

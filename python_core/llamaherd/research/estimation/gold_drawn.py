@@ -255,15 +255,6 @@ class GoldSample:
         )
 
 
-def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
-    """What tells data from others: SHA-256 of ids and texts, as JSON in UTF-8."""
-    digest = hashlib.sha256()
-    for pair in zip(ids, texts, strict=True):
-        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
-        digest.update(b"\n")
-    return digest.hexdigest()
-
-
 def label_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a label is
     """A label as a text: 1 and 1.0 are "1"; None and NaN are none."""
     if value is None or value != value:  # noqa: PLR0124 - NaN

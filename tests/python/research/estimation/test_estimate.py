@@ -238,6 +238,10 @@ def test_a_sample_of_other_texts_is_refused() -> None:
         lh.estimate(DATA.iloc[::-1], drawn)
     with pytest.raises(ValueError, match="drawn from 1200 texts, and there are 600"):
         lh.estimate(DATA.iloc[:600], drawn)
+    named = DATA.assign(key=[f"k{i}" for i in range(N)])
+    drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
+    with pytest.raises(ValueError, match="gold was drawn from other data: texts or"):
+        lh.estimate(DATA.iloc[::-1], drawn)  # ids are not known, texts are
     with pytest.raises(ValueError, match="gold has no codes yet"):
         lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
 
