@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,29 +32,25 @@ if TYPE_CHECKING:
     from llamaherd.run.loop import Loop
 
 # Prompts that are prepared together, in about a second, before the first of them runs.
+# The next block is prepared while one runs, and starts when that has ended. In the same
+# batches last bits would depend on the moment, and nothing would be won: slots that are
+# empty at a block's end cost less than a hundredth of it.
 BLOCK = 2048
-# The next block starts when so few prompts of the last one are left: no slot is empty
-# then, and blocks hardly run side by side.
-FEW = 256
-_LOOK_S = 0.02  # between two looks at how many are left
 BLANK = "the text is empty"
 # Texts without content, as Zhao et al. 2021 take them (arXiv 2102.09690).
 CONTENT_FREE = ("N/A", "[MASK]", "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Block:
+class _Block(NamedTuple):
     """Texts that are asked about in one call.
 
     Attributes:
         call: It is.
         n_parts: Parts of each text that it asks about.
-        job: Runs the call.
     """
 
     call: Runnable[Any]
     n_parts: list[int]
-    job: Job[Any]
 
 
 class Coding:
@@ -77,7 +72,7 @@ class Coding:
         self._asking = Asking(context, work)
         self._unique, self._rows = unique_texts(work.texts)
         self._lock = Lock()  # of the next three, which progress is made of
-        self._blocks: deque[_Block] = deque()
+        self._running: _Block | None = None
         self._done: list[Progress] = []
         self._n_left = len(self._unique) * self._asking.n_a_text  # not yet prepared
         self._is_cancelled = False
@@ -90,8 +85,8 @@ class Coding:
     def progress(self) -> Progress:
         """How far it is. Of texts to come, what there is to read is not known yet."""
         with self._lock:
-            parts = [*self._done, *(block.call.progress for block in self._blocks)]
-            n_left = self._n_left
+            block, n_left = self._running, self._n_left
+            parts = [*self._done, *([] if block is None else [block.call.progress])]
         return Progress(
             n_done=sum(part.n_done for part in parts),
             n_failed=sum(part.n_failed for part in parts),
@@ -105,7 +100,9 @@ class Coding:
     def cancel(self) -> None:
         """Ends it soon; from any thread."""
         self._is_cancelled = True
-        self._cancel_blocks()
+        block = self._running
+        if block is not None:
+            block.call.cancel()
 
     def check(self) -> None:
         """Raises what is wrong with settings and labels, before anything runs."""
@@ -124,8 +121,7 @@ class Coding:
         record = self._record()
         settings = self._work.settings
         if settings.calibrate == "contextual" and self._unique:
-            self._start(CONTENT_FREE)
-            results = self._results()
+            results = self._results(self._started(self._prepared(CONTENT_FREE)))
             if self._failure is not None:
                 raise GenerationError(self._failure, self.nothing())
             self._calibration = calibrate_contextual(results)
@@ -189,76 +185,65 @@ class Coding:
         )
 
     def _run_blocks(self) -> list[Answers]:
-        """Answers of texts, as far as it comes.
-
-        A block is prepared while the one before it runs, and starts before that ends.
-        """
+        """Answers of texts, as far as it comes."""
         parts: list[Answers] = []
         size = max(1, BLOCK // self._asking.n_a_text)
-        try:
-            for start in range(0, len(self._unique), size):
-                if self._is_cancelled or self._failure is not None:
-                    break
-                self._start(self._unique[start : start + size])
-                if len(self._blocks) > 1:
-                    parts.append(self._answers())
-            while self._blocks:
-                parts.append(self._answers())
-        except BaseException:
-            self._cancel_blocks()
-            for block in self._blocks:
-                block.job.wait()
-            raise
+        job: Job[Any] | None = None
+        for start in range(0, len(self._unique), size):
+            if self._is_cancelled or self._failure is not None:
+                break
+            try:
+                block = self._prepared(self._unique[start : start + size])
+            except BaseException:
+                if job is not None:
+                    job.cancel()
+                raise
+            if job is not None:
+                parts.append(self._answers(job))
+            job = self._started(block)
+        if job is not None:
+            parts.append(self._answers(job))
         return parts
 
-    def _start(self, texts: Sequence[str]) -> None:
-        """Makes a block of texts, and starts it as soon as slots may become empty."""
+    def _prepared(self, texts: Sequence[str]) -> _Block:
+        """A block of texts."""
         cut = [self._asking.parts(text) for text in texts]
         call = self._asking.call([part for parts in cut for part in parts])
-        for each in self._blocks:
-            while not each.job.wait(_LOOK_S):
-                progress = each.call.progress
-                if progress.n_total - progress.n_done <= FEW:
-                    break
-        n_parts = [len(parts) for parts in cut]
-        block = _Block(call=call, n_parts=n_parts, job=Job(self.context, call))
-        with self._lock:
-            self._n_left -= len(texts) * self._asking.n_a_text
-            self._blocks.append(block)
-        if self._is_cancelled:  # in between: nobody else has told the call
-            call.cancel()
+        return _Block(call, [len(parts) for parts in cut])
 
-    def _answers(self) -> Answers:
-        """Those of the first block, at its end."""
-        n_parts = self._blocks[0].n_parts
-        answers = self._asking.answers(self._results(), n_parts)
+    def _started(self, block: _Block) -> Job[Any]:
+        """Has a block run. It must, though all is over meanwhile: see `Asking.call`."""
+        with self._lock:
+            self._n_left -= len(block.n_parts) * self._asking.n_a_text
+            self._running = block
+        job = Job(self.context, block.call)
+        if self._is_cancelled or self._failure is not None:
+            job.cancel()
+        return job
+
+    def _answers(self, job: Job[Any]) -> Answers:
+        """Those of the block that runs, at its end."""
+        n_parts = [] if self._running is None else self._running.n_parts
+        answers = self._asking.answers(self._results(job), n_parts)
         if self._work.settings.on_error == "return" and self._failure is None:
             self._failure = next(filter(_is_failure, answers.errors), None)
-        if self._failure is not None:
-            self._cancel_blocks()
         return answers
 
-    def _results(self) -> Any:  # noqa: ANN401 - of calls of both kinds
-        """Those of the first block, at its end."""
-        block = self._blocks[0]
+    def _results(self, job: Job[Any]) -> Any:  # noqa: ANN401 - of calls of both kinds
+        """Those of the block that runs, at its end."""
         try:
-            results = block.job.outcome()
+            results = job.outcome()
         except GenerationError as error:
             self._failure = self._failure or str(error)
             results = error.results
         finally:
-            self.problem = self.problem or block.call.problem
             with self._lock:
-                self._done.append(block.call.progress)
-                self._blocks.popleft()
+                if self._running is not None:
+                    self.problem = self.problem or self._running.call.problem
+                    self._done.append(self._running.call.progress)
+                self._running = None
         self._stats.append(results.stats)
         return results
-
-    def _cancel_blocks(self) -> None:
-        with self._lock:
-            blocks = list(self._blocks)
-        for block in blocks:
-            block.call.cancel()
 
     def _filled(self, parts: Sequence[Answers]) -> Answers:
         """Answers of all unique texts: those that have none were cancelled."""

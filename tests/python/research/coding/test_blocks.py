@@ -68,32 +68,40 @@ def test_blocks_do_not_draw_alike(
     assert seeds[4:] == seeds[:4]
 
 
-def test_a_block_starts_before_the_last_one_ends(
+def test_a_block_is_prepared_while_the_last_one_runs(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And never a third one."""
-    n_running, seen = [0], []
-    run = Call.run
+    """But not started: what shares its batches would be a matter of the moment."""
+    n_running, most, n_prepared = 0, 0, 0
+    run, prepare = Call.run, asking.prepare_classify
+    is_prepared = threading.Event()
 
-    def spy(call: Call, *args: Any, **more: Any) -> Any:
-        n_running[0] += 1
-        seen.append(n_running[0])
-        if call.requests:
-            started.wait(10 if len(seen) < 2 else 0)  # the first until there is a second
-        if len(seen) > 1:
-            started.set()
+    def spy_prepare(*args: Any, **more: Any) -> Any:
+        nonlocal n_prepared
+        made = prepare(*args, **more)
+        n_prepared += bool(args[1])
+        if n_prepared > 1:
+            is_prepared.set()
+        return made
+
+    def spy_run(call: Call, *args: Any, **more: Any) -> Any:
+        nonlocal n_running, most
+        n_running += 1
+        most = max(most, n_running)
+        waited.append(is_prepared.wait(30))  # else it would be prepared too late
         try:
             return run(call, *args, **more)
         finally:
-            n_running[0] -= 1
+            n_running -= 1
 
-    started = threading.Event()
-    monkeypatch.setattr(Call, "run", spy)
+    waited: list[bool] = []
+    monkeypatch.setattr(Call, "run", spy_run)
+    monkeypatch.setattr(asking, "prepare_classify", spy_prepare)
     monkeypatch.setattr(coding, "BLOCK", 3)
     data = {"text": [f"Text {i}." for i in range(20)]}
     blocks = lh.annotate(data, "text", TOPICS, context)
-    assert started.is_set()
-    assert max(seen) == 2
+    assert waited == [True] * 7
+    assert most == 1
     monkeypatch.setattr(coding, "BLOCK", 2048)
     whole = lh.annotate(data, "text", TOPICS, context)
     assert blocks.labels == whole.labels
