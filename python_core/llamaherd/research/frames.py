@@ -84,7 +84,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         more = f" and {len(there) - 20} more" if len(there) > 20 else ""
         raise ValueError(
             f"{argument} must be a column of the data frame, not {checks.shown(name)}; "
-            f"there are {shown}{more}"
+            f"there are {shown}{more}{checks.meant(name, there)}"
         )
     if isinstance(frame, Mapping):
         _length(frame)
