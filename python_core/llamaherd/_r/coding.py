@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -100,8 +101,8 @@ def annotate_start(
     texts: Sequence[str | None],
     content: str,
     options: dict[str, Any],
-) -> dict[str, lh.Job[lh.Coded]]:
-    """Starts `annotate`; None is a missing text.
+) -> dict[str, Any]:
+    """Starts `annotate`; None is a missing text. `journal` is its whole path, or None.
 
     Args:
         context: Where to run.
@@ -109,14 +110,22 @@ def annotate_start(
         content: Of the codebook, as JSON.
         options: Those arguments of `annotate` that R was told, and `versions`.
     """
+    codebook, settings = _codebook(content), _settings(options)
     job = lh.start_annotate(
         {_TEXT: list(texts)},
         _TEXT,
-        _codebook(content),
+        codebook,
         context,
-        **_settings(options),
+        **settings,
     )
-    return {"job": job}
+    file = context.model.file
+    name = checked_settings(
+        codebook, "model" if file is None else file.name, settings
+    ).journal
+    return {
+        "job": job,
+        "journal": None if name is None else clean(str(Path(name).absolute())),
+    }
 
 
 @boundary
