@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Status, Termination, failed
+from llamaherd.cli.conventions import Commands, Status, Termination, failed
 from llamaherd.core.errors import LlamaHerdError
 
 if TYPE_CHECKING:
@@ -19,19 +18,24 @@ if TYPE_CHECKING:
 # In the order of the help. The module `llamaherd.cli.NAME` has a command `NAME`.
 COMMANDS = {
     "serve": "Answer prompts over HTTP.",
+    "models": "List, download, find and remove model files.",
+    "optimize": "Find the type of a model that is fastest on this machine.",
+    "bench": "Measure how fast a model is on this machine.",
+    "doctor": "Look for what is wrong here, and say what to do.",
 }
+_EXAMPLES = """\
+llamaherd doctor
+llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
+llamaherd serve SmolLM2
+"""
 _EPILOG = """\
-\b
-Start here:
-  llamaherd serve model.gguf
-
 `llamaherd COMMAND --help` tells of a command, with examples. Data goes to stdout. Exit
 status: 0 all is well, 1 failed, 2 wrong use, 3 done but some rows failed (they have
 their reason), 130 Ctrl-C, 143 SIGTERM.
 """
 
 
-class _Commands(click.Group):
+class _LazyCommands(Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(COMMANDS)
 
@@ -41,15 +45,6 @@ class _Commands(click.Group):
         module = importlib.import_module(f"llamaherd.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS)
-            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         try:
@@ -68,7 +63,8 @@ class _Commands(click.Group):
 
 @click.group(
     "llamaherd",
-    cls=_Commands,
+    cls=_LazyCommands,
+    examples=_EXAMPLES,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=False,

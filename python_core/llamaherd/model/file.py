@@ -22,7 +22,7 @@ class ModelFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._paths = _parts(path.absolute())
+        self._paths = file_parts(path.absolute())
         self._state = self._state_now()
         self._sha256: bytes | None = None
 
@@ -87,7 +87,7 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
     )
 
 
-def _parts(path: Path) -> list[Path]:
+def file_parts(path: Path) -> list[Path]:
     """All files of a split model, as llama.cpp names them; otherwise the file itself."""
     match = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
     if match is None:
