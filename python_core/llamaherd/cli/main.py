@@ -15,13 +15,16 @@ from llamaherd.core.errors import LlamaHerdError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# In the order of the help. The module `llamaherd.cli.NAME` has a command `NAME`.
+# In the order of the help, "": not shown. The module `llamaherd.cli.NAME` has a command
+# `NAME`, with "_" for "-".
 COMMANDS = {
+    "slurm": "Write a SLURM array script that does a run in parts.",
     "serve": "Answer prompts over HTTP.",
     "models": "List, download, find and remove model files.",
     "optimize": "Find the type of a model that is fastest on this machine.",
     "bench": "Measure how fast a model is on this machine.",
     "doctor": "Look for what is wrong here, and say what to do.",
+    "keep-journal": "",
 }
 _EXAMPLES = """\
 llamaherd doctor
@@ -42,8 +45,9 @@ class _LazyCommands(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"llamaherd.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"llamaherd.cli.{name}")
+        command: click.Command = getattr(module, name)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
@@ -58,7 +62,7 @@ class _LazyCommands(Commands):
         formatter: click.HelpFormatter,
     ) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, what) for name, what in COMMANDS.items() if what])
 
 
 @click.group(
