@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # In the order of the help. The module `llamaherd.cli.NAME` has a command `NAME`.
 COMMANDS = {
+    "run": "Ask about each row of a table; or do what a TOML file describes.",
+    "classify": "Give each row of a table a label, with probabilities.",
+    "embed": "Make a vector of each row of a table.",
+    "merge": "Put the shards of a run together.",
     "serve": "Answer prompts over HTTP.",
 }
 _EPILOG = """\

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.core.errors import JournalError
 from llamaherd.journal.file import shown
 from llamaherd.runs.doing import BLOCK, Outcome
 from llamaherd.runs.inputs import opened
@@ -69,9 +70,8 @@ def merge_runs(
         block: Rows that are written together.
 
     Raises:
-        ValueError: They are not all of one run, one is missing or there twice, or the
-            input is another one.
-        JournalError: A journal cannot be read.
+        ValueError: A shard or a row is missing, or the input is another one.
+        JournalError: A journal cannot be read, is of another run, or is there twice.
     """
     if not journals:
         raise ValueError("journals: there is none to merge")
@@ -119,7 +119,7 @@ def _add(
     except sqlite3.IntegrityError:
         query = "SELECT journal FROM row WHERE place = ?"
         (other,) = db.execute(query, row[:1]).fetchone()
-        raise ValueError(
+        raise JournalError(
             f"row {row[0] + 1} is in {shown(before[other].path)} and again in "
             f"{shown(os.fspath(path))}: give each shard's journal once"
         ) from None
@@ -130,7 +130,7 @@ def _check_same(first: _Shard, path: str, record: Record) -> None:
         one, other = getattr(first.record, name), getattr(record, name)
         if one != other:
             differs = _difference(first.record, record) if name == "run_sha256" else ""
-            raise ValueError(
+            raise JournalError(
                 f"{shown(path)} is of another {what} than {shown(first.path)}"
                 f"{differs or f': {_brief(other)} and {_brief(one)}'}"
             )
@@ -170,9 +170,7 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
     """Checks that no shard and no row is missing."""
     record = shards[0].record
     there = {shard.record.shard for shard in shards}
-    first = min(record.n_shards, 1) if 0 not in there else 0
-    wanted = {0} if first == 0 else set(range(1, record.n_shards + 1))
-    missing = sorted(wanted - there)
+    missing = [i for i in range(1, record.n_shards + 1) if i not in there]
     if missing:
         which = ", ".join(map(str, missing[:_MOST_SHOWN]))
         more = f" and {len(missing) - _MOST_SHOWN} more" if len(missing) > _MOST_SHOWN else ""

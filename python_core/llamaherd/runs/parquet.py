@@ -60,7 +60,8 @@ class ParquetTable:
         try:
             with pq.ParquetFile(self._file) as parquet:
                 for batch in parquet.iter_batches(batch_size=size):
-                    yield Block(start, self._rows(batch), batch)
+                    if batch.num_rows:
+                        yield Block(start, self._rows(batch), batch)
                     start += batch.num_rows
         except pa.ArrowException as error:
             raise ValueError(

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.journal.file import DamagedError
-from llamaherd.runs.spec import canonical_json
+from llamaherd.runs.spec import STREAM, canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +37,10 @@ class Record:
         n_rows: Rows of the input.
         columns: The new ones, and what they hold.
         n_embd: Numbers of a vector; 0: there are none.
-        shard: Which of the shards, from 1; 0: all of it.
-        n_shards: How many there are.
+        path: Of the input when it ran; "": it was a stream.
+        shard: Which of the shards, from 1.
+        n_shards: How many there are; 1: it is all of the run.
         n_own: Rows of this shard.
-        path: Of the input when it ran.
     """
 
     llamaherd: str
@@ -54,10 +54,10 @@ class Record:
     n_rows: int
     columns: list[list[str]]
     n_embd: int
-    shard: int = 0
+    path: str
+    shard: int = 1
     n_shards: int = 1
-    n_own: int = 0
-    path: str = ""
+    n_own: int
 
     def meta(self) -> str:
         """What every output of the run says, as JSON: the same for all its shards."""
@@ -128,5 +128,6 @@ def record_of(
         n_rows=source.table.n_rows,
         columns=[[name, kind] for name, kind in columns.items()],
         n_embd=model.info.n_embd_out if spec.task == "embed" else 0,
-        path="" if spec.input == "-" else str(spec.at("input")),
+        path="" if spec.input == STREAM else str(spec.at("input")),
+        n_own=source.table.n_rows,
     )

@@ -299,7 +299,7 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
         if key not in known:
             close = get_close_matches(str(key), known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
-            raise ValueError(f"{where} has no key {checks.shown(key)}; {hint}")
+            raise ValueError(f"{where} has no key {str(key)[:60]!r}; {hint}")
 
 
 def _list(names: Mapping[str, object]) -> str:

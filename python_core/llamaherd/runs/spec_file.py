@@ -110,7 +110,9 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
         found["sampling"] = inside
     model = found.get("model", {}).get("path")
     if model is not None and (spec.folder / model).is_file():
-        near = _relative(spec.folder / model, file.parent)
+        absolute = (spec.folder / model).absolute()
+        is_beside = absolute.is_relative_to(file.parent)
+        near = _relative(absolute, file.parent) if is_beside else str(absolute)
         found["model"] = {**found["model"], "path": near}
     text = tomli_w.dumps(found, multiline_strings=False)
     try:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.errors import JournalError
 from llamaherd.journal import file as journal_file
-from llamaherd.journal.file import DamagedError, refusals
+from llamaherd.journal.file import DamagedError, refusals, shown
 from llamaherd.journal.look import connect, look
 from llamaherd.runs.record import Record
 
@@ -126,7 +127,10 @@ def read_run(
         latest = "SELECT id, record FROM run ORDER BY started DESC LIMIT 1"
         found = db.execute(latest).fetchone() if "run_row" in tables else None
         if found is None:
-            raise DamagedError("it has no rows of a run with --shard i/n")
+            raise JournalError(
+                f"{name}: {shown(file)} has no rows to put together: it is not of a run "
+                "with --shard i/n"
+            )
         rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))
         use(Record.of_json(found[1]), map(_checked, rows))
 
