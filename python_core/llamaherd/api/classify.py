@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial, Prompt
     from llamaherd.run.call import OnError
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     Messages = Sequence[Mapping[str, object]]
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def classify_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,
@@ -115,7 +115,7 @@ def classify_parallel(
 
 
 def start_classify(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,
@@ -147,7 +147,7 @@ def start_classify(
 
 
 def prepare_classify(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: object,
     labels: object,
     *,
@@ -188,7 +188,7 @@ def prepare_classify(
 
 
 def classify_calibrated(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from llamaherd.journal.journal import Journal
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     # The arguments of a `Job`.
-    Prepared = tuple[Context, Call | RecordedCall, object]
+    Prepared = tuple[Host, Call | RecordedCall, object]
     Messages = Sequence[Mapping[str, object]]
 
 _MAX_SAMPLES = 10_000  # of a prompt
@@ -43,7 +43,7 @@ MAX_RETRIES = 100
 
 @shows_settings
 def generate_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int = 1,
@@ -147,7 +147,7 @@ def generate_parallel(
 
 @shows_settings
 def start_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int = 1,
@@ -187,7 +187,7 @@ def start_parallel(
 
 
 def prepare_generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int,
@@ -241,7 +241,7 @@ class Settings(SamplingSettings, total=False):
 
 @overload
 def generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[False] = False,
@@ -249,7 +249,7 @@ def generate(
 ) -> Result: ...
 @overload
 def generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[True],
@@ -257,7 +257,7 @@ def generate(
 ) -> Iterator[str]: ...
 @shows_settings
 def generate(  # noqa: D417 - the others are explained once
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: bool = False,
@@ -311,7 +311,7 @@ def generate(  # noqa: D417 - the others are explained once
     return run_to_end(lambda: (context, call, ctx), False, [prompt], none_answered)[0]
 
 
-def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
+def _pieces(context: Host, request: Request, owner: object) -> Iterator[str]:
     """The answer of one prompt as it grows. Leaving early cancels it."""
     handle: Handle | None = None
     try:
@@ -325,7 +325,7 @@ def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
 
 
 def _make_call(
-    context: Context,
+    context: Host,
     prompts: object,
     params: SamplingParams | Sequence[SamplingParams] | None,
     settings: SamplingSettings,

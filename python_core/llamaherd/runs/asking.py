@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.core.scores import ClassifyResults
     from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
-    from llamaherd.run.context import Context
+        from llamaherd.run.host import Host
     from llamaherd.runs.spec import RunSpec
 
     # Called with what has n_done and n_failed.
@@ -72,7 +72,7 @@ class Generating:
         journal: Where answers are kept; None: nowhere.
     """
 
-    def __init__(self, context: Context, spec: RunSpec, journal: Journal | None) -> None:
+    def __init__(self, context: Host, spec: RunSpec, journal: Journal | None) -> None:
         self._context = context
         self._spec = spec
         self._journal = journal
@@ -122,7 +122,7 @@ class Generating:
 class Classifying:
     """Has labels judged. Arguments as those of `Generating`."""
 
-    def __init__(self, context: Context, spec: RunSpec, journal: Journal | None) -> None:
+    def __init__(self, context: Host, spec: RunSpec, journal: Journal | None) -> None:
         self._context = context
         self._spec = spec
         self._journal = journal
@@ -176,12 +176,12 @@ class Embedding:
     """Has vectors made.
 
     Args:
-        model: Of which.
+        host: Where, or of which model.
         spec: How.
     """
 
-    def __init__(self, model: Model, spec: RunSpec) -> None:
-        self._model = model
+    def __init__(self, host: Host | Model, spec: RunSpec) -> None:
+        self._host = host
         self._settings: Any = dict(spec.embed)
 
     def ask(
@@ -193,7 +193,7 @@ class Embedding:
         """The new values of each row."""
         try:
             found = embed_parallel(
-                self._model, prompts, progress=report, **self._settings
+                self._host, prompts, progress=report, **self._settings
             )
         except Interrupted as error:
             raise Unfinished(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from llamaherd.run.host import Host
     from llamaherd.runs.asking import Asker, Values
     from llamaherd.runs.inputs import Input
     from llamaherd.runs.meter import ProgressOption
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from llamaherd.runs.tables import Block, Row
 
     # What runs prompts: a context, or for embeddings a model.
-    OpenHost = Callable[[RunSpec], AbstractContextManager[Context | Model]]
+    OpenHost = Callable[[RunSpec], AbstractContextManager[Host | Model]]
 
 # Rows that are asked together. Slots that are empty at a block's end, and the time that a
 # block takes to be prepared, cost less than a hundredth of it.
@@ -55,7 +56,7 @@ class Outcome:
 
 
 @contextmanager
-def on_this_machine(spec: RunSpec) -> Iterator[Context | Model]:
+def on_this_machine(spec: RunSpec) -> Iterator[Host | Model]:
     """What runs prompts here: the run's model, and a context on it."""
     with Model(spec.path, **spec.loading) as model:
         if spec.task == "embed":
@@ -138,11 +139,11 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
     return f"{spec.at('output')}{which}.journal"
 
 
-def asker_of(spec: RunSpec, host: Context | Model, journal: Journal | None) -> Asker:
+def asker_of(spec: RunSpec, host: Host | Model, journal: Journal | None) -> Asker:
     """What answers the rows of a run."""
     if spec.task == "embed":
-        return Embedding(host if isinstance(host, Model) else host.model, spec)
-    context = cast("Context", host)
+        return Embedding(host, spec)
+    context = cast("Host", host)
     if spec.task == "classify":
         return Classifying(context, spec, journal)
     return Generating(context, spec, journal)
