@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 # In the order of the help, "": not shown. The module `llamaherd.cli.NAME` has a command
 # `NAME`, with "_" for "-".
 COMMANDS = {
+    "run": "Ask about each row of a table; or do what a TOML file describes.",
+    "classify": "Give each row of a table a label, with probabilities.",
+    "embed": "Make a vector of each row of a table.",
     "slurm": "Write a SLURM array script that does a run in parts.",
+    "merge": "Put the parts of a run together.",
     "serve": "Answer prompts over HTTP.",
     "models": "List, download, find and remove model files.",
     "optimize": "Find the type of a model that is fastest on this machine.",
