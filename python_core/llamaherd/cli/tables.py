@@ -204,7 +204,6 @@ def ended(outcome: Outcome) -> int:
 
 def _spec(task: Task | None, table: str, given: dict[str, Any]) -> RunSpec:
     """The run that a TOML file or the options describe."""
-    from llamaherd.runs.spec import RunSpec  # noqa: PLC0415
     from llamaherd.runs.spec_file import (  # noqa: PLC0415
         changed,
         parsed_setting,

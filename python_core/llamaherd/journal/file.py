@@ -121,9 +121,9 @@ def check_local(name: str, path: Path) -> None:
     kind = network_type(path)
     if kind is not None:
         raise JournalError(
-            f"{name}: {shown(path)} is on a network drive ({kind}). A journal is an SQLite "
-            "file with a write-ahead log, which machines cannot share over a network and "
-            "may damage there: keep it on a disk of this machine, such as "
+            f"{name}: {shown(path)} is on a network drive ({kind}). A journal is an "
+            "SQLite file with a write-ahead log, which machines cannot share over a "
+            "network and may damage there: keep it on a disk of this machine, such as "
             f"{os.environ.get('TMPDIR') or '/tmp'}, and copy it when the run is over"  # noqa: S108 - shown
         )
 

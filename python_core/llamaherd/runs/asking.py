@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.core.scores import ClassifyResults
     from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
-        from llamaherd.run.host import Host
+    from llamaherd.run.host import Host
     from llamaherd.runs.spec import RunSpec
 
     # Called with what has n_done and n_failed.
@@ -192,9 +192,7 @@ class Embedding:
     ) -> list[Values]:
         """The new values of each row."""
         try:
-            found = embed_parallel(
-                self._host, prompts, progress=report, **self._settings
-            )
+            found = embed_parallel(self._host, prompts, progress=report, **self._settings)
         except Interrupted as error:
             raise Unfinished(
                 [None if v[-1] == CANCELLED else v for v in _vectors(error.results)]

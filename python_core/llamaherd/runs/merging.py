@@ -75,15 +75,16 @@ def merge_runs(
     """
     if not journals:
         raise ValueError("journals: there is none to merge")
-    with tempfile.TemporaryDirectory(prefix="llamaherd-") as folder:
-        with closing(sqlite3.connect(Path(folder) / "rows", isolation_level=None)) as db:
-            db.executescript(_TABLES)
-            db.execute("PRAGMA journal_mode = OFF")
-            shards: list[_Shard] = []
-            for path in journals:
-                shards.append(_read(db, path, shards))
-            _check_complete(shards)
-            return _write(db, shards[0].record, output, source, block)
+    with (
+        tempfile.TemporaryDirectory(prefix="llamaherd-") as folder,
+        closing(sqlite3.connect(Path(folder) / "rows", isolation_level=None)) as db,
+    ):
+        db.executescript(_TABLES)
+        shards: list[_Shard] = []
+        for path in journals:
+            shards.append(_read(db, path, shards))
+        _check_complete(shards)
+        return _write(db, shards[0].record, output, source, block)
 
 
 def _read(
@@ -95,16 +96,17 @@ def _read(
     def use(record: Record, rows: Iterator[Stored]) -> None:
         if before:
             _check_same(before[0], os.fspath(path), record)
-        db.execute("DELETE FROM row WHERE journal = ?", (len(before),))
         n_rows = 0
+        if db.in_transaction:  # of a try that failed
+            db.execute("ROLLBACK")
         db.execute("BEGIN")
         for row in rows:
             n_rows += 1
             _add(db, row, before, path)
-        db.execute("COMMIT")
         found[:] = [(record, n_rows)]
 
     read_run(path, "journals", use)
+    db.execute("COMMIT")
     return _Shard(os.fspath(path), *found[0])
 
 
@@ -173,7 +175,11 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
     missing = [i for i in range(1, record.n_shards + 1) if i not in there]
     if missing:
         which = ", ".join(map(str, missing[:_MOST_SHOWN]))
-        more = f" and {len(missing) - _MOST_SHOWN} more" if len(missing) > _MOST_SHOWN else ""
+        more = (
+            f" and {len(missing) - _MOST_SHOWN} more"
+            if len(missing) > _MOST_SHOWN
+            else ""
+        )
         raise ValueError(
             f"of {record.n_shards} shards {len(missing)} are missing: {which}{more}"
         )
@@ -183,7 +189,7 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
             part = f"{shard.record.shard}/{shard.record.n_shards}"
             raise ValueError(
                 f"{shown(shard.path)} has {shard.n_rows} of the {n_own} rows of shard "
-                f"{part}: run that again with this journal (--shard {part}), which goes on"
+                f"{part}: run that again with this journal, which goes on"
             )
     n_rows = sum(shard.n_rows for shard in shards)
     if n_rows != record.n_rows:
@@ -197,7 +203,9 @@ def _write(
 ) -> Outcome:
     run = record.run
     words = {
-        name: run[name] for name in ("encoding", "delimiter", "spreadsheet") if name in run
+        name: run[name]
+        for name in ("encoding", "delimiter", "spreadsheet")
+        if name in run
     }
     path = os.path.abspath(source) if source is not None else record.path  # noqa: PTH100
     if not path:

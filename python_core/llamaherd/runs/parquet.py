@@ -146,7 +146,9 @@ def _type(kind: Kind, n_embd: int) -> pa.DataType:
 
 def _array(values: Sequence[Any], kind: Kind, schema: pa.Schema, i: int) -> pa.Array:
     if kind == "json":
-        values = [None if v is None else json.dumps(v, ensure_ascii=False) for v in values]
+        values = [
+            None if v is None else json.dumps(v, ensure_ascii=False) for v in values
+        ]
     if kind in ("json", "string"):
         values = [None if v is None else cleaned(v) for v in values]
     return pa.array(values, type=schema.field(i).type)

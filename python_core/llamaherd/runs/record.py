@@ -52,7 +52,7 @@ class Record:
     input: str
     input_sha256: str
     n_rows: int
-    columns: list[list[str]]
+    columns: list[tuple[str, Kind]]
     n_embd: int
     path: str
     shard: int = 1
@@ -80,7 +80,7 @@ class Record:
     @property
     def kinds(self) -> dict[str, Kind]:
         """The new columns."""
-        return dict(self.columns)  # type: ignore[arg-type]
+        return dict(self.columns)
 
     def to_json(self) -> str:
         """As it is stored."""
@@ -126,7 +126,7 @@ def record_of(
         input=source.name,
         input_sha256=source.sha256,
         n_rows=source.table.n_rows,
-        columns=[[name, kind] for name, kind in columns.items()],
+        columns=list(columns.items()),
         n_embd=model.info.n_embd_out if spec.task == "embed" else 0,
         path="" if spec.input == STREAM else str(spec.at("input")),
         n_own=source.table.n_rows,

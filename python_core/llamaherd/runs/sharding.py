@@ -44,9 +44,11 @@ def own_rows(
         raise ValueError(f"shard must be i/n with 1 <= i <= n, such as 3/50, not {i}/{n}")
     if spec.task == "embed":
         sizes = [
-            len(prompt.encode()) for part in _prompts(spec, table, size) for prompt in part
+            len(prompt.encode())
+            for part in _prompts(spec, table, size)
+            for prompt in part
         ]
-        return shard_of(np.array(sizes, dtype=np.int64), n) == i - 1
+        return np.asarray(shard_of(np.array(sizes, dtype=np.int64), n) == i - 1)
     parse = parsing("auto", chat=spec.chat)
     tokens: list[array[int]] = []
     for part in _prompts(spec, table, size):

@@ -61,8 +61,8 @@ KEYS: dict[str, dict[str, object]] = {
 }
 # They say where and how fast, never what the answer is. (Adapters are told by content.)
 _OF_MACHINE = {
-    "path", "lora", "n_threads", "n_threads_batch", "use_mmap", "use_mlock", "check_tensors",
-    "check_memory",
+    "path", "lora", "n_threads", "n_threads_batch",
+    "use_mmap", "use_mlock", "check_tensors", "check_memory",
 }  # fmt: skip
 _OF_PLACE = ("input", "output", "journal")
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
 from llamaherd.core import checks
 from llamaherd.runs.spec import KEYS, STREAM, RunSpec, checked_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -34,9 +36,10 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
     """
     file = Path(path).absolute()
     try:
-        if file.stat().st_size > _MAX_BYTES:
-            raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
-        found = tomllib.loads(file.read_bytes().decode())
+        with file.open("rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
+        _check_size(content)
+        found = tomllib.loads(content.decode())
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{path}: {reason}") from None
@@ -44,6 +47,11 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
         return spec_of(found, file.parent)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def _check_size(content: bytes) -> None:
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
 
 
 def spec_of(found: Mapping[str, Any], folder: Path) -> RunSpec:
@@ -101,12 +109,15 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
     found = _plain(spec)
     for name in ("input", "output"):
         if found.get(name, STREAM) != STREAM:
-            found[name] = _relative(spec.at(name), file.parent)  # type: ignore[arg-type]
+            found[name] = _relative(spec.at(name), file.parent)
     if found.get("journal"):
         found["journal"] = _relative(spec.folder / found["journal"], file.parent)
     schema = found.get("sampling", {}).get("schema")
     if isinstance(schema, str) and schema.lstrip()[:1] != "{":
-        inside = {**found["sampling"], "schema": _relative(spec.folder / schema, file.parent)}
+        inside = {
+            **found["sampling"],
+            "schema": _relative(spec.folder / schema, file.parent),
+        }
         found["sampling"] = inside
     model = found.get("model", {}).get("path")
     if model is not None and (spec.folder / model).is_file():

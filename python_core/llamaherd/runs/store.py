@@ -155,7 +155,7 @@ _VECTOR: Mapping[str, Any] = {"vector": True}  # stands where it is
 
 def _row(place: int, values: Values) -> Stored:
     vector = None
-    plain = []
+    plain: list[object] = []
     for value in values:
         if isinstance(value, np.ndarray):
             vector = value.astype("<f4").tobytes()

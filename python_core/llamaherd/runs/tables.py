@@ -42,15 +42,17 @@ class Block:
 
 
 class Table(Protocol):
-    """A table that was looked through.
+    """A table that was looked through."""
 
-    Attributes:
-        columns: Names of the columns and what they hold.
-        n_rows: Number of rows.
-    """
+    @property
+    def columns(self) -> Mapping[str, Kind]:
+        """Names of the columns, and what they hold."""
+        ...
 
-    columns: Mapping[str, Kind]
-    n_rows: int
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
 
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in order, up to so many at a time."""

@@ -65,7 +65,9 @@ class CsvTable:
     def _read_header(self) -> list[str]:
         header = next(self._all(), None)
         if header is None:
-            raise ValueError("it is empty: a CSV file begins with the names of its columns")
+            raise ValueError(
+                "it is empty: a CSV file begins with the names of its columns"
+            )
         if len(header) > _MAX_COLUMNS:
             raise ValueError(f"it has {len(header)} columns, more than {_MAX_COLUMNS}")
         for i, name in enumerate(header):
@@ -172,7 +174,9 @@ def undecoded(text: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
-        what = f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else "a surrogate"
+        what = (
+            f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else "a surrogate"
+        )
         return f"{what} at character {error.start + 1}"
     return ""
 

@@ -9,21 +9,21 @@ import re
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 import psutil
 
 from llamaherd.core import checks
 from llamaherd.research.estimation.gold_file import escaped
 from llamaherd.runs.columns import cleaned
-from llamaherd.runs.spec import STREAM
 from llamaherd.runs.inputs import delimiter_of, file_sha256, format_of
+from llamaherd.runs.spec import STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from llamaherd.runs.spec import RunSpec
     from llamaherd.runs.inputs import Input
+    from llamaherd.runs.spec import RunSpec
     from llamaherd.runs.tables import Block, Kind
 
 META = ".meta.json"
@@ -94,7 +94,11 @@ class TextWriter:
         if self._escape and isinstance(value, str):
             text = escaped(text)
         # csv.writer leaves a lone \r as it is, which ends a row for whoever reads it.
-        return f'"{text.replace(chr(34), chr(34) * 2)}"' if self._special.search(text) else text
+        return (
+            f'"{text.replace(chr(34), chr(34) * 2)}"'
+            if self._special.search(text)
+            else text
+        )
 
     def _object(self, old: Sequence[object], new: Sequence[object]) -> str:
         names = [*self._columns, *self._new]
