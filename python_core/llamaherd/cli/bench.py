@@ -35,7 +35,7 @@ MODEL is a file, or what `llamaherd models download` takes.
 _EXAMPLES = """\
 llamaherd bench model.gguf
 llamaherd bench model.gguf --n-seq-max 1,16,64 --n-prompt 500 --n-answer 5
-llamaherd bench model.gguf --json | jq '.rows[] | [.n_seq_max, .prompts_per_s]'
+llamaherd bench model.gguf --json | jq .rows
 """
 _HEADER = ("n_seq_max", "prefill tokens/s", "decode tokens/s", "prompts/s")
 

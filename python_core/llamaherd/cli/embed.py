@@ -16,7 +16,7 @@ New columns: embedding, a list of numbers (in CSV and JSON lines a JSON array), 
 """
 _EXAMPLES = """\
 llamaherd embed texts.parquet -m all-MiniLM-L6-v2.F16.gguf -o vectors.parquet
-llamaherd embed texts.csv -m model.gguf --column body --truncate -o vectors.parquet
+llamaherd embed in.csv -m model.gguf --column body --truncate -o out.parquet
 """
 _vectors = section("Vectors")
 

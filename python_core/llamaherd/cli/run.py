@@ -20,10 +20,10 @@ What is finished is kept in a journal beside the output: after a crash, kill -9 
 the same command goes on where it was.
 """
 _EXAMPLES = """\
-llamaherd run texts.csv -m model.gguf --prompt "Label this headline: {text}" -o out.csv
-llamaherd run texts.parquet -m hf:owner/repo --chat --schema fields.json -o out.parquet
-head texts.csv | llamaherd run - -m model.gguf --labels yes,no --prompt "{text} Good? "
-llamaherd run texts.csv -m model.gguf --prompt "{text}" -o out.csv --save run.toml
+llamaherd run texts.csv -m model.gguf --prompt "Label this: {text}" -o out.csv
+llamaherd run in.parquet -m hf:owner/repo --schema form.json -o out.parquet
+head texts.csv | llamaherd run - -m model.gguf --labels yes,no
+llamaherd run texts.csv -m model.gguf -o out.csv --save run.toml
 llamaherd run run.toml --shard 1/50 --journal /tmp/1.journal
 """
 _answers = section("What answers are like")

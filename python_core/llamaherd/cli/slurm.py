@@ -24,8 +24,8 @@ Compute nodes often have no internet: get the model first, on a login node, with
 `llamaherd models download`, and name its file in RUN.toml.
 """
 _EXAMPLES = """\
-llamaherd run texts.csv -m model.gguf --prompt "{text}" -o out.csv --save run.toml
-llamaherd slurm run.toml --tasks 50 --time 04:00:00 --cpus-per-task 16 --mem 24G
+llamaherd run texts.csv -m model.gguf -o out.csv --save run.toml
+llamaherd slurm run.toml --tasks 50 --time 04:00:00 --cpus-per-task 16
 llamaherd slurm run.toml --tasks 50 --setup "module load gcc" --submit
 llamaherd merge run.journals/*.journal --out out.csv
 """

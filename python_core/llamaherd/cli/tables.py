@@ -26,7 +26,6 @@ _parts = section("In parts, and again")
 _COUNT = click.IntRange(min=1)
 
 EXIT = """\
-\b
 Exit status: 0 all rows are done, 3 so are they but some failed (the column "error" says
 why), 1 the run failed, 2 wrong use, 130 Ctrl-C, 143 SIGTERM: the same command goes on.
 """
