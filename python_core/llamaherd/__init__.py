@@ -7,6 +7,7 @@ out = lh.generate_parallel(lh.Context(model), ["One.", "Two."], max_tokens=20)
 print(out.texts, out.stats)
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 
 from llamaherd import structured
@@ -212,3 +213,10 @@ __all__ = [
     "write_codebook",
 ]
 __version__ = _version("llamaherd")
+
+
+def __getattr__(name: str) -> object:
+    """`lh.ray`, which needs an extra and is imported where it is used."""
+    if name == "ray":
+        return _import_module("llamaherd.ray")
+    raise AttributeError(f"module 'llamaherd' has no attribute {name!r}")

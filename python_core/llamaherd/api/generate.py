@@ -200,8 +200,12 @@ def prepare_generate(
     strict: bool,
     retries: int,
     logprobs: int | None,
+    places: Sequence[int] | None = None,
 ) -> Prepared:
-    """The arguments of the `Job` that `start_parallel` starts."""
+    """The arguments of the `Job` that `start_parallel` starts.
+
+    With `places` the number of each prompt that its seed is made of, see `make_requests`.
+    """
     context = as_context(ctx)
     call = _make_call(
         context,
@@ -216,6 +220,7 @@ def prepare_generate(
         strict=strict,
         retries=retries,
         logprobs=logprobs,
+        places=places,
     )
     return context, call if journal is None else recorded(call, context, journal), ctx
 
@@ -331,6 +336,7 @@ def _make_call(
     strict: bool,
     retries: int,
     logprobs: int | None,
+    places: Sequence[int] | None = None,
 ) -> Call:
     if context.closed:
         raise ContextClosedError("ctx is closed: make another one of its model")
@@ -345,6 +351,7 @@ def _make_call(
         n=n,
         strict=strict,
         logprobs=logprobs,
+        places=places,
     )
     return Call(
         requests,

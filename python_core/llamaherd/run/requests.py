@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from array import array
 from collections.abc import Sequence
@@ -43,6 +44,7 @@ def make_requests(
     n: int = 1,
     strict: bool = False,
     logprobs: int | None = None,
+    places: Sequence[int] | None = None,
 ) -> tuple[list[Request], int]:
     """Checks the arguments of a call and tokenizes its prompts.
 
@@ -59,6 +61,8 @@ def make_requests(
         n: Samples a prompt.
         strict: Whether a schema of which masks cannot enforce all is an error.
         logprobs: See `Request`.
+        places: For each prompt the uint64 that its seed is made of, beside that of the
+            call; None: its place in the call.
 
     Returns:
         A request for each sample of the first prompt, then of the next one, and the base
@@ -100,7 +104,7 @@ def make_requests(
             sampling=own,
             shape=shape,
             stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
-            seed=shim.derive_seed(own_base, i),
+            seed=shim.derive_seed(own_base, i if places is None else places[i]),
             text=prompt if isinstance(prompt, str) else None,
             priority=priority,
             logprobs=logprobs,
@@ -114,6 +118,11 @@ def make_requests(
             replace(request, seed=shim.derive_seed(request.seed, j)) for j in range(1, n)
         ]
     return requests, base
+
+
+def place_of(content: str) -> int:
+    """A uint64 for a seed to be made of where a prompt has no place in a whole."""
+    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "little")
 
 
 def rendered(
