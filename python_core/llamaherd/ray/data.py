@@ -156,13 +156,13 @@ class Annotator:
                     "n_threads and deterministic are arguments of their own"
                 )
             return embedding(self._model, {"n_threads": _n_cpus(), **settings})
-        context = Context(self._model, **{"n_threads": _n_cpus(), **options})
+        self._context = Context(self._model, **{"n_threads": _n_cpus(), **options})
         makers = {
             "generate": generating,
             "classify": classifying,
             "annotate": annotating,
         }
-        return makers[self._name](context, settings)
+        return makers[self._name](self._context, settings)
 
 
 def _options(name: str, given: object) -> dict[str, Any]:
@@ -174,14 +174,15 @@ def _options(name: str, given: object) -> dict[str, Any]:
 
 
 def _n_cpus() -> int | None:
-    """CPUs that Ray lent to this actor; None: it is none, or has no whole one.
+    """CPUs that Ray lent to this actor; None: none, or this is no actor.
 
     Without it each of several actors of a node would take all cores.
     """
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
         return None
-    return int(ray.get_runtime_context().get_assigned_resources().get("CPU", 0)) or None
+    n_cpus = ray.get_runtime_context().get_assigned_resources().get("CPU", 0)
+    return max(1, int(n_cpus)) if n_cpus else None
 
 
 def _table(batch: object) -> pa.Table:

@@ -220,4 +220,4 @@ def _real(value: Any) -> Any:  # noqa: ANN401 - of JSON
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
