@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial, Prompt
     from llamaherd.run.call import OnError
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     Messages = Sequence[Mapping[str, object]]
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def classify_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,
@@ -114,7 +114,7 @@ def classify_parallel(
 
 
 def start_classify(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,
@@ -146,7 +146,7 @@ def start_classify(
 
 
 def prepare_classify(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: object,
     labels: object,
     *,
@@ -184,7 +184,7 @@ def prepare_classify(
 
 
 def classify_calibrated(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result, Results
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     # The arguments of a `Job`.
-    Prepared = tuple[Context, Call | RecordedCall, object]
+    Prepared = tuple[Host, Call | RecordedCall, object]
     Messages = Sequence[Mapping[str, object]]
 
 _MAX_SAMPLES = 10_000  # of a prompt
@@ -42,7 +42,7 @@ MAX_RETRIES = 100
 
 @shows_settings
 def generate_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int = 1,
@@ -146,7 +146,7 @@ def generate_parallel(
 
 @shows_settings
 def start_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int = 1,
@@ -186,7 +186,7 @@ def start_parallel(
 
 
 def prepare_generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int,
@@ -239,7 +239,7 @@ class Settings(SamplingSettings, total=False):
 
 @overload
 def generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[False] = False,
@@ -247,7 +247,7 @@ def generate(
 ) -> Result: ...
 @overload
 def generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[True],
@@ -255,7 +255,7 @@ def generate(
 ) -> Iterator[str]: ...
 @shows_settings
 def generate(  # noqa: D417 - the others are explained once
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: bool = False,
@@ -309,7 +309,7 @@ def generate(  # noqa: D417 - the others are explained once
     return run_to_end(lambda: (context, call, ctx), False, [prompt], none_answered)[0]
 
 
-def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
+def _pieces(context: Host, request: Request, owner: object) -> Iterator[str]:
     """The answer of one prompt as it grows. Leaving early cancels it."""
     handle: Handle | None = None
     try:
@@ -323,7 +323,7 @@ def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
 
 
 def _make_call(
-    context: Context,
+    context: Host,
     prompts: object,
     params: SamplingParams | Sequence[SamplingParams] | None,
     settings: SamplingSettings,

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Results
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.trees import Continuations
 
     _R = TypeVar("_R")
-    Prepared = tuple[Context, Scoring[_R], object]
+    Prepared = tuple[Host, Scoring[_R], object]
 
 Space = bool | Literal["auto"]
 SPACE: tuple[Space, ...] = ("auto", True, False)
 
 
-def open_context(ctx: Context | Llama) -> Context:
+def open_context(ctx: Host | Llama) -> Host:
     """The context to run in; ContextClosedError: it is closed."""
     context = as_context(ctx)
     if context.closed:
@@ -75,7 +75,7 @@ def _spaced(prompt: object, text: str, space: Space, *, chat: bool) -> str:
 
 
 def scoring(
-    context: Context,
+    context: Host,
     requests: Sequence[Request],
     on_error: OnError,
     journal: str | os.PathLike[str] | None,

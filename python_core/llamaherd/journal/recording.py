@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from llamaherd.model.adapters import Lora
     from llamaherd.model.file import ModelFile
     from llamaherd.run.call import Call
-    from llamaherd.run.context import Context
-    from llamaherd.run.loop import Loop
+    from llamaherd.run.group import GroupLoop
+    from llamaherd.run.host import Host
 
 _GROUP_S = 0.1  # longest time that a result waits for others to be stored with
 _REST = 20  # pause after a failed try, in times of what it took: 5% of a run at most
@@ -47,7 +47,7 @@ _REASON: dict[Finish, FinishReason] = {
 }
 
 
-def recorded(call: Call, context: Context, path: str | os.PathLike[str]) -> RecordedCall:
+def recorded(call: Call, context: Host, path: str | os.PathLike[str]) -> RecordedCall:
     """A call that stores its results.
 
     Args:
@@ -127,7 +127,7 @@ class RecordedCall:
         """As `Call.cancel`."""
         self._call.cancel()
 
-    def run(self, loop: Loop) -> Results:
+    def run(self, loop: GroupLoop) -> Results:
         """As `Call.run`, but only what the journal has no answer for is computed.
 
         Raises:

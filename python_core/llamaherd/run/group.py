@@ -10,9 +10,11 @@ from llamaherd.core.stats import RequestStats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from threading import Event
 
     from llamaherd.core.outcome import Cost, Output, Piece
     from llamaherd.core.request import Request
+    from llamaherd.core.stats import Load
     from llamaherd.memory.plan import Plan
     from llamaherd.schedule.prefix_tree import PrefixTree
 
@@ -138,3 +140,59 @@ class Group:
         self.is_over = True
         listener, self.listener = self.listener, _Nobody()
         listener.on_end(error)
+
+
+class GroupLoop(Protocol):
+    """What runs groups of requests, of any number of threads: `Loop`, or a herd's."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The sizes of the KV cache that there is now."""
+        ...
+
+    @property
+    def load(self) -> Load:
+        """What runs and what waits at this moment."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more can be handed in."""
+        ...
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its thread has ended without a word, for want of memory."""
+        ...
+
+    def hand_in(self, group: Group) -> None:
+        """Has the requests of a group run. Its listener is told what becomes of them.
+
+        Raises:
+            ContextClosedError: It is closed.
+            ForkError: This process was forked.
+            RuntimeError: The interpreter is ending, or no thread can be started.
+        """
+
+    def give_up(self, group: Group) -> None:
+        """Ends a group soon; what others run goes on."""
+
+    def stop(self, group: Group) -> None:
+        """Lets what runs of a group finish, and starts nothing new of it."""
+
+    def watch(self, group: Group) -> None:
+        """From now on the listener is told of what is new of a group's answer."""
+
+    def wait_for(self, is_done: Event) -> None:
+        """Waits for something that a listener sets.
+
+        Raises:
+            MemoryError: The thread has ended without a word.
+            ForkError: This process was forked; the loop runs in its parent.
+        """
+
+    def settle(self) -> None:
+        """Waits until the thread is gone if it has nothing to do."""
+
+    def close(self) -> None:
+        """Ends all groups, which get a ContextClosedError, and gives the memory back."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.settings import Calibrate, Split
     from llamaherd.run.call import OnError
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
 
@@ -35,7 +35,7 @@ def annotate(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     text: str,
     codebook: Codebook,
-    context: Context | Llama,
+    context: Host | Llama,
     *,
     method: Literal["auto", "classify", "generate"] = "auto",
     columns: str | Mapping[str, str | None] | None = None,
@@ -140,7 +140,7 @@ def start_annotate(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     text: str,
     codebook: Codebook,
-    context: Context | Llama,
+    context: Host | Llama,
     *,
     method: Literal["auto", "classify", "generate"] = "auto",
     columns: str | Mapping[str, str | None] | None = None,
@@ -183,7 +183,7 @@ def prepare_coding(
     frame: object,
     text: str,
     codebook: Codebook,
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     *,
     columns: object,
     versions: Mapping[str, str] | None,

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import Stats
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.coding.settings import Settings
-    from llamaherd.run.context import Context
+    from llamaherd.run.group import GroupLoop
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Runnable
-    from llamaherd.run.loop import Loop
 
 # Prompts that are prepared together, in about a second, before the first of them runs.
 # Slots that are empty at a block's end cost less than a hundredth of it.
@@ -100,7 +100,7 @@ class Coding:
         problem: What the caller must be warned of; see `Runnable`.
     """
 
-    def __init__(self, context: Context, work: Work) -> None:
+    def __init__(self, context: Host, work: Work) -> None:
         self.problem = ""
         self.context = context
         self._work = work
@@ -142,7 +142,7 @@ class Coding:
         """Raises what is wrong with settings and labels, before anything runs."""
         self._prepared([], None)
 
-    def run(self, loop: Loop) -> Coded:
+    def run(self, loop: GroupLoop) -> Coded:
         """Codes the texts.
 
         Raises:
@@ -226,7 +226,7 @@ class Coding:
             work.versions,
         )
 
-    def _run_block(self, texts: list[str], loop: Loop) -> tuple[Answers, str | None]:
+    def _run_block(self, texts: list[str], loop: GroupLoop) -> tuple[Answers, str | None]:
         """Answers of some texts, and why the call must end, if it must."""
         work = self._work
         cut = [self._parts(text) for text in texts]
@@ -245,7 +245,7 @@ class Coding:
         k = len(work.codebook.names)
         return joined(found, n_parts, work.settings.split, k), failure
 
-    def _run_prompts(self, prompts: list[str], loop: Loop) -> Any:  # noqa: ANN401
+    def _run_prompts(self, prompts: list[str], loop: GroupLoop) -> Any:  # noqa: ANN401
         _, call, _ = self._prepared(prompts, self._work.settings.journal)
         self._current = call
         self._n_asked_before += len(prompts)
@@ -265,7 +265,7 @@ class Coding:
 
     def _prepared(
         self, prompts: list[str], journal: str | None
-    ) -> tuple[Context, Runnable[Any], object]:
+    ) -> tuple[Host, Runnable[Any], object]:
         """A call. One with a journal has to be run, which closes the file."""
         settings, codebook = self._work.settings, self._work.codebook
         fixed = codebook.fixed
