@@ -1,4 +1,4 @@
-"""A cluster of Ray for the tests of this folder: one node, with a CPU for each of two actors and one to read."""
+"""A cluster of Ray for the tests of this folder: two CPUs for actors, one to read."""
 
 from __future__ import annotations
 

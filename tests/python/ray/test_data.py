@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's, of itself
+
 CONTEXT = {"deterministic": True, "n_threads": 1}
 DRAWN = {"max_tokens": 6, "temperature": 1.0, "columns": "out_", "context": CONTEXT}
 SCHEMA = {
@@ -267,11 +269,6 @@ def test_wrong_batches(annotator: Callable[..., Annotator]) -> None:
 # ---- Ray Data ----
 
 
-def on_ray(test: Any) -> Any:
-    """Ray warns of itself."""
-    return pytest.mark.usefixtures("cluster")(pytest.mark.filterwarnings("ignore")(test))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Parquet files of some texts, with one that is missing."""
@@ -293,7 +290,7 @@ def mapped(
     )
 
 
-@on_ray
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("batch_format", ["pyarrow", "pandas"])
 def test_parquet_in_and_out(
     folder: Path,
@@ -317,7 +314,7 @@ def test_parquet_in_and_out(
     assert found["out_text"].to_pylist() == expected["out_text"].to_pylist()
 
 
-@on_ray
+@pytest.mark.usefixtures("cluster")
 def test_an_actor_that_dies_loses_nothing(
     folder: Path, annotator: Callable[..., Annotator], tiny_path: Callable[[str], Path]
 ) -> None:
@@ -344,7 +341,7 @@ def test_an_actor_that_dies_loses_nothing(
     assert isinstance(found, pd.DataFrame)
 
 
-@on_ray
+@pytest.mark.usefixtures("cluster")
 def test_what_is_wrong_is_told_to_the_driver(
     folder: Path, tiny_path: Callable[[str], Path]
 ) -> None:
@@ -354,7 +351,7 @@ def test_what_is_wrong_is_told_to_the_driver(
         ds.materialize()
 
 
-@on_ray
+@pytest.mark.usefixtures("cluster")
 def test_an_actor_has_as_many_threads_as_cpus(
     folder: Path, tiny_path: Callable[[str], Path]
 ) -> None:
