@@ -61,8 +61,8 @@ def make_requests(
         n: Samples a prompt.
         strict: Whether a schema of which masks cannot enforce all is an error.
         logprobs: See `Request`.
-        places: For each prompt the uint64 that its seed is made of, beside that of the
-            call; None: its place in the call.
+        places: Of the prompts, where these are part of a longer list that is answered in
+            several calls: each draws with the seed of its place; None: 0, 1, and so on.
 
     Returns:
         A request for each sample of the first prompt, then of the next one, and the base
@@ -83,6 +83,7 @@ def make_requests(
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
     each = constraints.of_prompts(_checked_params(params, len(given)))
+    at = range(len(given)) if places is None else places
     _check_samples(n, each)
     _check_common(model, each, constraints)
     tokens = [
@@ -104,7 +105,7 @@ def make_requests(
             sampling=own,
             shape=shape,
             stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
-            seed=shim.derive_seed(own_base, i if places is None else places[i]),
+            seed=shim.derive_seed(own_base, at[i]),
             text=prompt if isinstance(prompt, str) else None,
             priority=priority,
             logprobs=logprobs,
