@@ -159,7 +159,7 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
         "classify": {"task": "classify", "labels": ["a", "b"]},
         "annotate": {"task": "annotate", "codebook": lh.Codebook("Which?", ["a", "b"])},
         "embed": {"task": "embed"},
-        "schema": {"schema": SCHEMA},
+        "schema": {"schema": SCHEMA, "max_tokens": 80},
     }
     annotate = annotator(column="text", **settings[task])
     raw = pa.array([b"well", b"", b"  ", None, b"\xff\xfe", b"x" * 3000], pa.binary())
@@ -189,7 +189,7 @@ def test_a_number_without_room_in_its_column_is_a_reason(
         "required": ["n"],
         "additionalProperties": False,
     }
-    found = annotator(column="text", schema=schema)(texts(1))
+    found = annotator(column="text", schema=schema, max_tokens=80)(texts(1))
     assert found["n"].to_pylist() == [None]
     assert "64 bits" in found["error"][0].as_py()
 
@@ -198,7 +198,9 @@ def test_fields_beside_those_of_the_schema_are_in_the_text(
     annotator: Callable[..., Annotator],
 ) -> None:
     schema = {"type": "object", "properties": {"text": {"type": "boolean"}}}
-    annotate = annotator(column="id", schema={**schema, "required": ["text"]})
+    annotate = annotator(
+        column="id", schema={**schema, "required": ["text"]}, max_tokens=80
+    )
     with pytest.raises(ValueError, match="'text' already"):
         annotate(texts(1))
     found = annotate(texts(1).drop_columns("text"))
