@@ -29,6 +29,7 @@ from llamaherd.core.embeddings import Embeddings, EmbedProgress, EmbedStats
 from llamaherd.core.errors import (
     AbiMismatchError,
     ChatTemplateError,
+    ClusterError,
     ContextClosedError,
     ContextError,
     DownloadError,
@@ -54,7 +55,7 @@ from llamaherd.core.scores import (
     PerplexityResults,
     ScoreResults,
 )
-from llamaherd.core.stats import Load, Progress, RequestStats, Stats
+from llamaherd.core.stats import ActorStats, Load, Progress, RequestStats, Stats
 from llamaherd.core.votes import Vote, vote
 from llamaherd.hub.fetch import download_model
 from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
@@ -104,10 +105,12 @@ from llamaherd.run.job import Job
 
 __all__ = [
     "AbiMismatchError",
+    "ActorStats",
     "CachedModel",
     "Calibration",
     "ChatTemplateError",
     "ClassifyResults",
+    "ClusterError",
     "Codebook",
     "Coded",
     "Context",
@@ -216,7 +219,7 @@ __version__ = _version("llamaherd")
 
 
 def __getattr__(name: str) -> object:
-    """`lh.ray`, which needs an extra and is imported where it is used."""
+    """What is seldom needed is imported when it is."""
     if name == "ray":
         return _import_module("llamaherd.ray")
-    raise AttributeError(f"module 'llamaherd' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
