@@ -115,8 +115,14 @@ class Nodes:
     def _start(self, side: Side, *arguments: str) -> None:
         log = (self._folder.parent / f"{self._folder.name}-{side}.log").open("w")
         with log:
+            # As if each had a processor of its own.
+            cores = sorted(os.sched_getaffinity(0))
+            core = cores[0] if side == "head" else cores[-1]
             self.popen(
                 side,
+                "taskset",
+                "--cpu-list",
+                str(core),
                 str(RAY),
                 "start",
                 "--block",

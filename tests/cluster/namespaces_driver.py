@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
+import ray
 
 if TYPE_CHECKING:
     from llamaherd.core.stats import Progress
@@ -47,11 +48,15 @@ def main() -> None:
     def report(progress: Progress) -> None:
         say(n_done=progress.n_done, n_failed=progress.n_failed)
 
+    ray.init(
+        address=ADDRESS,
+        _node_ip_address=ADDRESS.partition(":")[0],  # a namespace has no way out
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     started_s = time.perf_counter()
-    with lh.ray.Herd(
-        path, n_actors=2, address=ADDRESS, num_cpus=1, deterministic=True
-    ) as herd:
-        say(ready_s=time.perf_counter() - started_s)
+    with lh.ray.Herd(path, n_actors=2, num_cpus=1, deterministic=True) as herd:
+        say(ready_s=time.perf_counter() - started_s, nodes=[a.cores for a in herd.actors])
         started_s = time.perf_counter()
         results = lh.generate_parallel(
             herd, prompts(n), progress=report, journal=journal, **settings(seed)

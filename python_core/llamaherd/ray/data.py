@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from llamaherd.core import checks
 from llamaherd.model.model import Model
+from llamaherd.ray.cores import n_own_threads
 from llamaherd.ray.rows import Rows
 from llamaherd.ray.tasks import (
     NAMES,
@@ -72,7 +73,7 @@ class Annotator:
         model_options: Further arguments of `Model`.
         context: Arguments of `Context`. With "deterministic" a row's answer is the same
             to the last bit in whatever batch it is. Unless "n_threads" is there, an actor
-            has as many threads as it has CPUs of Ray's (`num_cpus=`).
+            has one on each physical core of the CPUs that Ray lends it (`num_cpus=`).
         **settings: Arguments of `generate_parallel`, `classify_parallel`, `annotate` or
             `embed_parallel`, such as max_tokens, schema, labels, codebook, chat.
 
@@ -155,8 +156,8 @@ class Annotator:
                     f"context does not go with task 'embed', not {sorted(options)}: "
                     "n_threads and deterministic are arguments of their own"
                 )
-            return embedding(self._model, {"n_threads": _n_cpus(), **settings})
-        self._context = Context(self._model, **{"n_threads": _n_cpus(), **options})
+            return embedding(self._model, {"n_threads": _n_threads(), **settings})
+        self._context = Context(self._model, **{"n_threads": _n_threads(), **options})
         makers = {
             "generate": generating,
             "classify": classifying,
@@ -173,16 +174,19 @@ def _options(name: str, given: object) -> dict[str, Any]:
     return {checks.text(f"{name}: a name", key): value for key, value in given.items()}
 
 
-def _n_cpus() -> int | None:
-    """CPUs that Ray lent to this actor; None: none, or this is no actor.
+def _n_threads() -> int | None:
+    """Threads for the CPUs that Ray lent to this actor; None: it is none, or has none.
 
     Without it each of several actors of a node would take all cores.
     """
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
         return None
-    n_cpus = ray.get_runtime_context().get_assigned_resources().get("CPU", 0)
-    return max(1, int(n_cpus)) if n_cpus else None
+    here = ray.get_runtime_context()
+    if here.worker.mode != ray.WORKER_MODE:  # it is the driver
+        return None
+    n_cpus = here.get_assigned_resources().get("CPU", 0)
+    return n_own_threads(n_cpus) if n_cpus else None
 
 
 def _table(batch: object) -> pa.Table:
