@@ -14,7 +14,7 @@ from llamaherd.hub.fetch import download_model, local_path
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import list_ollama_models
 from llamaherd.hub.quantizations import gigabytes
-from llamaherd.model.file import file_parts
+from llamaherd.model.file import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +134,7 @@ def remove(source: str, yes: bool) -> int:
     first = local_path(source)
     if not first.resolve().is_relative_to(model_cache_dir().resolve()):
         return failed(f"{first} is not in {model_cache_dir()}: remove it yourself")
-    files = file_parts(first)
+    files = parts_of(first)
     size = gigabytes(sum(file.stat().st_size for file in files))
     if not yes:
         if not sys.stdin.isatty():

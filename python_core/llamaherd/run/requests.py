@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from array import array
 from collections.abc import Sequence
@@ -118,6 +119,11 @@ def make_requests(
             replace(request, seed=shim.derive_seed(request.seed, j)) for j in range(1, n)
         ]
     return requests, base
+
+
+def place_of(content: str) -> int:
+    """A uint64 for a seed to be made of where a prompt has no place in a whole."""
+    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "little")
 
 
 def rendered(

@@ -109,7 +109,7 @@ def annotate(
     Warns:
         JournalWarning: As `generate_parallel`.
     """
-    coding = _coding(
+    coding = prepare_coding(
         frame,
         text,
         codebook,
@@ -157,7 +157,7 @@ def start_annotate(
     versions: Mapping[str, str] | None = None,
 ) -> Job[Coded]:
     """Starts what `annotate` does and returns at once; same arguments."""
-    coding = _coding(
+    coding = prepare_coding(
         frame,
         text,
         codebook,
@@ -179,7 +179,7 @@ def start_annotate(
     return start(lambda: (coding.context, coding, context))
 
 
-def _coding(
+def prepare_coding(
     frame: object,
     text: str,
     codebook: Codebook,
@@ -187,8 +187,10 @@ def _coding(
     *,
     columns: object,
     versions: Mapping[str, str] | None,
+    is_piece: bool = False,
     **given: object,
 ) -> Coding:
+    """What `annotate` runs; `is_piece`: see `Work`."""
     if not isinstance(codebook, Codebook):
         raise TypeError(f"codebook must be a Codebook, not {checks.shown(codebook)}")
     context = open_context(ctx)
@@ -204,6 +206,7 @@ def _coding(
         settings=settings,
         columns=named(roles, columns, frames.names(frame)),
         versions=dict(versions or {}),
+        is_piece=is_piece,
     )
     coding = Coding(context, work)
     coding.check()

@@ -36,6 +36,7 @@ from llamaherd.research.coding.texts import (
     unique_texts,
 )
 from llamaherd.research.frames import with_columns
+from llamaherd.run.requests import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +74,8 @@ class Work:
         settings: How.
         columns: Names of the new columns by role; those not wanted are not in it.
         versions: Further ones for the record.
+        is_piece: Whether these are some rows of a whole whose other rows are not known: a
+            prompt's seed is then made of its text, not of its place.
     """
 
     frame: Any
@@ -82,6 +85,7 @@ class Work:
     settings: Settings
     columns: dict[str, str]
     versions: Mapping[str, str] = field(default_factory=dict)
+    is_piece: bool = False
 
 
 class Coding:
@@ -304,12 +308,15 @@ class Coding:
             strict=False,
             retries=DEFAULT_RETRIES,
             logprobs=None,
+            places=[place_of(each) for each in prompts] if self._work.is_piece else None,
         )
 
     def _seed(self) -> int:
         """Of the next block: its prompts count from 0, so blocks would draw alike."""
         seed, n_before = self._work.settings.seed, self._n_asked_before
-        return derive_seed(seed, n_before) if n_before else seed
+        return (
+            derive_seed(seed, n_before) if n_before and not self._work.is_piece else seed
+        )
 
     def _parts(self, text: str) -> list[str]:
         settings = self._work.settings
