@@ -100,6 +100,7 @@ test-light: system-dev setup $(DEV) models ## pytest of the rooms that hardly ru
 prepare: system-dev $(DEV) models ## what tests and checks need beside `make setup`
 
 test-cluster: system-dev setup $(DEV) models ## the long tests of many machines: killed actors, cut cables, SLURM (root)
+	@scripts/setup_system.sh cluster
 	@scripts/test.sh cluster
 	$(PYTHON_VENV) tests/cluster/report.py
 

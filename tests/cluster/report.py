@@ -45,10 +45,26 @@ def ray_data(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def slurm(found: dict[str, Any]) -> list[str]:
+    """What became of an array of which tasks died."""
+    tasks, cpus, rows = found["n_tasks"], found["n_cpus"], found["n_rows"]
+    return [
+        f"An array of {tasks} tasks on a SLURM of one node, {cpus} at a time, over",
+        f"{rows:,} rows: one task was requeued in its middle, another one lost its",
+        "processes by SIGKILL and was requeued. All was done after",
+        f"{found['wall_s']:.0f} s, and the merged table had the bytes of the one that",
+        "`llamaherd run` writes.",
+    ]
+
+
 def main() -> None:
     """Write the page."""
     text = PAGE.read_text(encoding="utf-8")
-    for name, lines_of in (("namespaces", namespaces), ("ray data", ray_data)):
+    for name, lines_of in (
+        ("namespaces", namespaces),
+        ("ray data", ray_data),
+        ("slurm", slurm),
+    ):
         file = FOLDER / f"{name.replace(' ', '_')}.json"
         if not file.exists():
             continue

@@ -58,9 +58,11 @@ CONF
 }
 
 start() {
-  local folder=$1 cpus=${2:-8}
+  local folder=$1 cpus=${2:-8} program
   ((EUID == 0)) || die "only root can start it"
-  command -v slurmctld slurmd munged >/dev/null || die "apt-get install slurm-wlm munge"
+  for program in slurmctld slurmd munged; do
+    command -v "$program" >/dev/null || die "apt-get install slurm-wlm munge"
+  done
   mkdir -p "$folder/state" "$folder/spool" "$folder/munge"
   chmod 700 "$folder/munge"
   head -c 1024 /dev/urandom >"$folder/munge/key"

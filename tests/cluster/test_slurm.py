@@ -1,10 +1,12 @@
 """An array of SLURM tasks for real, on a SLURM of this machine alone (slurm.sh).
 
-Needs root, and Debian's slurm-wlm and munge.
+Needs root, and Debian's slurm-wlm and munge. Figures go to build/cluster/slurm.json,
+whence report.py takes them to docs/cluster.md.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PROGRAM = Path(__file__).with_name("slurm.sh")
+FIGURES = Path(__file__).resolve().parents[2] / "build/cluster/slurm.json"
 N_TASKS = 8
 N_ROWS = 16_000
 N_CPUS = 4  # tasks that run at once
@@ -150,6 +153,7 @@ def whole(folder: Path) -> bytes:
 def test_tasks_that_are_killed_and_requeued_give_what_one_machine_gives(
     folder: Path,
 ) -> None:
+    start = time.monotonic()
     job = submit(folder, N_TASKS)
     # One is requeued in its middle, as a preemption does it: SIGTERM comes first.
     wait_for_answers(folder, 1)
@@ -165,7 +169,11 @@ def test_tasks_that_are_killed_and_requeued_give_what_one_machine_gives(
     wait(job, folder, "COMPLETED", *range(1, N_TASKS + 1), timeout_s=900)
     assert "REQUEUE" in log(folder, 1)
     assert "has what is finished" in log(folder, 1)
+    wall_s = time.monotonic() - start
     assert merged(folder) == whole(folder)
+    figures = {"n_tasks": N_TASKS, "n_cpus": N_CPUS, "n_rows": N_ROWS, "wall_s": wall_s}
+    FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    FIGURES.write_text(json.dumps(figures))
 
 
 def test_a_task_that_comes_to_its_time_limit_starts_itself_again(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, tell, warn
+from llamaherd.cli.conventions import Command, option, tell, warn
 from llamaherd.hub.fetch import download_model
 from llamaherd.hub.profile import cpu_name
 from llamaherd.hub.quantizations import gigabytes
@@ -59,7 +59,7 @@ _COUNT = click.IntRange(min=1)
 
 @click.command("bench", cls=Command, help=_HELP, examples=_EXAMPLES)
 @click.argument("model", metavar="MODEL")
-@click.option(
+@option(
     "--n-seq-max",
     default="1,8,32",
     callback=_sizes,
@@ -67,7 +67,7 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="Prompts at once.",
 )
-@click.option(
+@option(
     "--n-prompt",
     type=_COUNT,
     default=128,
@@ -75,7 +75,7 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="Tokens of a prompt.",
 )
-@click.option(
+@option(
     "--n-answer",
     type=_COUNT,
     default=32,
@@ -83,13 +83,13 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="Tokens of an answer.",
 )
-@click.option(
+@option(
     "--n-threads",
     type=_COUNT,
     metavar="N",
     help="Default: as many as the machine has cores.",
 )
-@click.option(
+@option(
     "--seconds",
     "most_s",
     type=click.FloatRange(min=0),
@@ -98,7 +98,7 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="No number of prompts but the first is tried later than this.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
     """Prints a line as soon as it is measured, or all as JSON."""
     path = download_model(model, progress=sys.stderr.isatty())

@@ -112,6 +112,9 @@ def section(title: str) -> Callable[..., Callable[[_Function], _Function]]:
     return option
 
 
+option = section("Options")  # those of no section
+
+
 def tell(message: str) -> None:
     """A line for a person who looks on."""
     if sys.stderr.isatty():

@@ -9,7 +9,7 @@ import textwrap
 import click
 
 from llamaherd.cli.checkups import CHECKUPS, Finding, State, look_at
-from llamaherd.cli.conventions import Command, Status
+from llamaherd.cli.conventions import Command, Status, option
 
 _HELP = """\
 Look for what is wrong on this machine, and say what to do.
@@ -34,7 +34,7 @@ _INDENT = 20
 
 
 @click.command("doctor", cls=Command, help=_HELP, examples=_EXAMPLES)
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(as_json: bool) -> int:
     """Prints each finding as soon as it is there."""
     findings = []

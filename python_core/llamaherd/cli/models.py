@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Commands, Status, failed, tell
+from llamaherd.cli.conventions import Command, Commands, Status, failed, option, tell
 from llamaherd.hub import folders
 from llamaherd.hub.fetch import download_model, local_path
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
@@ -51,7 +51,7 @@ def models() -> None:
     help="List the model files in the caches, the newest first.",
     examples="llamaherd models list\nllamaherd models list --json | jq -r '.[].path'\n",
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON, with sizes in bytes.")
+@option("--json", "as_json", is_flag=True, help="As JSON, with sizes in bytes.")
 def list_(as_json: bool) -> None:
     """Prints a table."""
     rows = _rows()
@@ -86,9 +86,9 @@ llamaherd models download https://example.org/model.gguf --sha256 9f2c...
 """,
 )
 @click.argument("source")
-@click.option("--force", is_flag=True, help="Download it even if it is here.")
-@click.option("--sha256", metavar="HEX", help="What the file must have.")
-@click.option(
+@option("--force", is_flag=True, help="Download it even if it is here.")
+@option("--sha256", metavar="HEX", help="What the file must have.")
+@option(
     "--no-check-memory",
     is_flag=True,
     help="Download it even if it does not fit into this machine's memory.",
@@ -128,7 +128,7 @@ def path_(source: str) -> None:
     "llamaherd models remove SmolLM2 --yes\n",
 )
 @click.argument("source")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@option("--yes", is_flag=True, help="Do not ask.")
 def remove(source: str, yes: bool) -> int:
     """Removes the file, its other parts, and what is written down beside them."""
     first = local_path(source)

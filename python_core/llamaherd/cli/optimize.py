@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.conventions import Command
+from llamaherd.cli.conventions import Command, option
 from llamaherd.hub.fetch import download_model
 from llamaherd.optimize.optimize import DEFAULT_TYPES, model_optimize
 from llamaherd.optimize.requantize import TYPES
@@ -41,13 +41,13 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
 
 @click.command("optimize", cls=Command, help=_HELP, examples=_EXAMPLES)
 @click.argument("model", metavar="MODEL")
-@click.option(
+@option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Folder for the new file; default: that of the model.",
 )
-@click.option(
+@option(
     "--type",
     "types",
     multiple=True,
@@ -56,7 +56,7 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
     help=f"A type to try, several times for several: {', '.join(TYPES)}. Default: "
     f"{', '.join(DEFAULT_TYPES)}, but not the one that the model has.",
 )
-@click.option(
+@option(
     "--max-kl",
     type=float,
     default=0.01,
@@ -64,7 +64,7 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
     metavar="NATS",
     help="Largest mean KL divergence from the original that the kept file may have.",
 )
-@click.option(
+@option(
     "--text",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     callback=_content,
@@ -72,13 +72,13 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
     help="Text to compare predictions on, best such as the model will meet; default: "
     "from a novel.",
 )
-@click.option(
+@option(
     "--n-threads",
     type=click.IntRange(min=1),
     metavar="N",
     help="Default: as many as the machine has cores.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
     """Prints the report."""
     is_watched = sys.stderr.isatty()

@@ -29,6 +29,7 @@ llamaherd slurm run.toml --tasks 50 --time 04:00:00 --cpus-per-task 16
 llamaherd slurm run.toml --tasks 50 --setup "module load gcc" --submit
 llamaherd merge run.journals/*.journal --out out.csv
 """
+_array = section("The array")
 _resources = section("What each task asks for (as of sbatch)")
 
 
@@ -38,33 +39,33 @@ _resources = section("What each task asks for (as of sbatch)")
     metavar="RUN.toml",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@click.option(
+@_array(
     "--tasks",
     type=click.IntRange(min=1),
     required=True,
     metavar="N",
     help="Tasks of the array, each with a part of the rows.",
 )
-@click.option(
+@_array(
     "--script",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Where the script goes; default: RUN.slurm.sh beside RUN.toml.",
 )
-@click.option("--submit", is_flag=True, help="Hand it to sbatch; prints the job's id.")
-@click.option(
+@_array("--submit", is_flag=True, help="Hand it to sbatch; prints the job's id.")
+@_array(
     "--most-running",
     type=click.IntRange(min=1),
     metavar="N",
     help="Tasks that may run at once.",
 )
-@click.option(
+@_array(
     "--setup",
     multiple=True,
     metavar="LINE",
     help='A line that comes first, such as "module load gcc"; several times for several.',
 )
-@click.option(
+@_array(
     "--scratch",
     metavar="FOLDER",
     help="On a node's own disk; default: $SLURM_TMPDIR, $TMPDIR or /tmp there.",
