@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -212,7 +214,7 @@ def test_a_second_run_takes_all_from_the_journal(tmp_path: Path, tiny_path: Tiny
     assert (tmp_path / "out.csv").read_bytes() == first
     assert len(lh.journal_read(tmp_path / "out.csv.journal")) == n_stored
     assert seen[-1].n_done == seen[-1].n_total == 60
-    assert all(a.n_done <= b.n_done for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a.n_done <= b.n_done for a, b in pairwise(seen))
 
 
 def test_what_cannot_be_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
@@ -229,7 +231,7 @@ def test_what_cannot_be_is_refused_before_a_model_is_loaded(tmp_path: Path) -> N
             with pytest.raises(ValueError, match=message):
                 do_run(changed(spec, changes))
     (tmp_path / "in.csv").write_text("text,error\na,b\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="column 'error' already.*--prefix llm_"):
+    with pytest.raises(ValueError, match=r"column 'error' already.*--prefix llm_"):
         do_run(spec)
     with pytest.raises(lh.ModelLoadError):
         do_run(changed(spec, {"prefix": "llm_"}))
@@ -390,8 +392,6 @@ def test_a_shard_that_did_not_end_says_so_and_goes_on(
 
 
 def test_a_changed_row_of_a_journal_is_seen(three: tuple[RunSpec, list[str]]) -> None:
-    import sqlite3
-
     _, journals = three
     with sqlite3.connect(journals[0]) as db:
         db.execute("UPDATE run_row SET value = replace(value, 'length', 'stop')")

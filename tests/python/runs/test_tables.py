@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.runs.inputs import opened
 from llamaherd.runs.spec import RunSpec
+from llamaherd.runs.tables import Block, Row
 from llamaherd.runs.writing import TextWriter, writing
 
 if TYPE_CHECKING:
-    from llamaherd.runs.tables import Row
+    from pathlib import Path
 
 
 def read(path: Path, size: int = 2, **options: Any) -> tuple[list[Row], Any]:
@@ -173,7 +173,7 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path, content: bytes) -> No
 def test_parquet_with_a_column_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array(["a"])] * 2, names=["x", "x"]), path)
-    with pytest.raises(ValueError, match="the column 'x' .* twice"):
+    with pytest.raises(ValueError, match=r"the column 'x' .* twice"):
         read(path)
 
 
@@ -189,8 +189,6 @@ def test_an_input_that_changes_while_it_is_read(tmp_path: Path) -> None:
 
 
 def text_out(rows: list[list[str]], delimiter: str = ",") -> str:
-    from llamaherd.runs.tables import Block, Row
-
     out = io.BytesIO()
     writer = TextWriter(out, ["a", "b"], {"c": "string"}, delimiter=delimiter)
     block = Block(0, [Row({"a": row[0], "b": row[1]}) for row in rows])
