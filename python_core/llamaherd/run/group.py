@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.outcome import Cost, Output, Piece
     from llamaherd.core.request import Request
-    from llamaherd.core.stats import Load
+    from llamaherd.core.stats import ActorStats, Load
     from llamaherd.memory.plan import Plan
     from llamaherd.schedule.prefix_tree import PrefixTree
 
@@ -65,6 +65,7 @@ class Group:
         plan: Sizes of the context; None before it came in.
         counts: What its batches were so far.
         n_fallbacks: Its batches that were refused for what was in them.
+        actors: What each process did for it, where there are several.
     """
 
     def __init__(
@@ -89,12 +90,13 @@ class Group:
         self.plan: Plan | None = None
         self.counts = Counts()
         self.n_fallbacks = 0
+        self.actors: tuple[ActorStats, ...] = ()
         # The loop's own records.
         self.number = -1
         self.open = dict.fromkeys(range(len(requests)))
         self.n_running = 0  # in the engine, paused ones included
         self.n_read = (0, 0)  # bytes and tokens that the listener was told of
-        self._came_s = perf_counter()
+        self.came_s = perf_counter()
         self._started_s: dict[int, float] = {}
         self._charged: dict[int, Cost] = {}  # by request, for prefixes
 
@@ -118,14 +120,13 @@ class Group:
 
     def ended(self, i: int, output: Output, now_s: float) -> None:
         """Request i has an output."""
-        del self.open[i]
         cost = output.cost + self._charged.pop(i, NO_COST)
         started_s = self._started_s.pop(i, now_s)
-        queue_s = started_s - self._came_s
+        queue_s = started_s - self.came_s
         stats = RequestStats(
             queue_s=queue_s,
             first_token_s=queue_s + output.first_token_s if output.tokens else None,
-            wall_s=now_s - self._came_s,
+            wall_s=now_s - self.came_s,
             prefill_s=cost.prefill_s,
             decode_s=cost.decode_s,
             n_prefill_tokens=cost.n_prefill,
@@ -133,6 +134,11 @@ class Group:
             n_draft_tokens=cost.n_draft,
             n_pauses=cost.n_pauses,
         )
+        self.tell(i, output, stats)
+
+    def tell(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Request i has an output, and this is what it took."""
+        del self.open[i]
         self.listener.on_output(i, output, stats)
 
     def end(self, error: BaseException | None) -> None:

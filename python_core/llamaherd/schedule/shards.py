@@ -13,7 +13,7 @@ from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _TOLERANCE = 0.01
 _TOKEN_BYTES = 4
 
+_S = TypeVar("_S", bytes, "array[int]")
+
 
 class DepthFirst:
     """Prompts in depth-first order of the tree of their tokens, and what each costs.
@@ -36,6 +38,7 @@ class DepthFirst:
     Args:
         prompts: Each an int32[n_tokens].
         n_answer: Tokens that an answer costs beside its prompt: of all, or of each.
+        order: The prompts' numbers in such an order, where it is known already.
 
     Attributes:
         order: int64[n_prompts], the prompts' numbers; equal ones as they came.
@@ -48,7 +51,10 @@ class DepthFirst:
     """
 
     def __init__(
-        self, prompts: Sequence[array[int]], n_answer: int | Sequence[int] = 0
+        self,
+        prompts: Sequence[array[int]],
+        n_answer: int | Sequence[int] = 0,
+        order: Sequence[int] | None = None,
     ) -> None:
         answers = np.asarray(n_answer, dtype=np.int64)
         if answers.ndim and len(answers) != len(prompts):
@@ -56,11 +62,13 @@ class DepthFirst:
                 f"n_answer must have one element per prompt ({len(prompts)}), "
                 f"not {len(answers)}"
             )
-        keys = [_key(prompt) for prompt in prompts]
-        order = sorted(range(len(keys)), key=keys.__getitem__)
+        n_head = _n_head(prompts)  # or of a codebook there would be very many copies
+        keys = [_key(prompt[n_head:]) for prompt in prompts]
+        if order is None:
+            order = sorted(range(len(keys)), key=keys.__getitem__)
         shared = np.zeros(len(keys), dtype=np.int64)
         for k in range(1, len(order)):
-            shared[k] = _n_common(keys[order[k - 1]], keys[order[k]])
+            shared[k] = n_head + _n_common(keys[order[k - 1]], keys[order[k]])
         lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         self.order: NDArray[np.int64] = np.array(order, dtype=np.int64)
         self.shared: NDArray[np.int64] = shared
@@ -158,21 +166,28 @@ def plan_shards(
     )
 
 
-def _key(prompt: array[int]) -> bytes:
+def _n_head(prompts: Sequence[array[int]]) -> int:
+    """Tokens that all prompts begin with alike."""
+    head = prompts[0] if prompts else array("i")
+    for prompt in prompts:
+        if prompt[: len(head)] != head:
+            head = head[: _n_common(prompt, head, 1)]
+    return len(head)
+
+
+def _key(tokens: array[int]) -> bytes:
     """Bytes that compare as the tokens do, one by one."""
-    tokens = prompt
     if sys.byteorder == "little":
-        tokens = array("i", prompt)
         tokens.byteswap()
     return tokens.tobytes()
 
 
-def _n_common(a: bytes, b: bytes) -> int:
-    """Tokens that two keys begin with alike."""
-    low, high = 0, min(len(a), len(b)) // _TOKEN_BYTES
+def _n_common(a: _S, b: _S, width: int = _TOKEN_BYTES) -> int:
+    """Tokens that two rows of them begin with alike; one takes `width` elements."""
+    low, high = 0, min(len(a), len(b)) // width
     while low < high:
         middle = (low + high + 1) // 2
-        start, end = low * _TOKEN_BYTES, middle * _TOKEN_BYTES
+        start, end = low * width, middle * width
         if a[start:end] == b[start:end]:
             low = middle
         else:

@@ -25,7 +25,7 @@ def test_what_is_simulated_becomes_the_page(
     rows = json.loads(output.read_text(encoding="utf-8"))["rows"]
     assert [row["name"] for row in rows] == list(sharding.ASSUMED)
     assert all(row["n_prompts"] == 3000 for row in rows)
-    assert all(0 <= row["lost"] <= row["lost_at_random"] for row in rows)
+    assert all(0 <= row["lost"] < row["lost_at_random"] for row in rows[1:])
     # Nothing is lost of what shares nothing (but for a first token, now and then).
     assert rows[-1]["lost"] < 0.001 < rows[0]["lost"]
 
