@@ -100,7 +100,9 @@ def test_data_is_on_stdout_and_nothing_beside_it(tiny_path: Tiny) -> None:
         (Path("in.csv").read_bytes(), b"id,text,answer,finish_reason,error"),
         (b'{"text": "a"}\n{"text": "b"}\n{"text": "c"}\n', b'{"text": "a", "answer": '),
     ):
-        done = subprocess.run([*COMMAND, *run], check=False, input=content, capture_output=True)
+        done = subprocess.run(
+            [*COMMAND, *run], check=False, input=content, capture_output=True
+        )
         assert done.returncode == 0
         assert done.stderr == b""
         assert done.stdout.splitlines()[0].startswith(first)

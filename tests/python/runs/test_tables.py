@@ -209,10 +209,12 @@ def write(
     folder: Path, name: str, kinds: dict[str, Any], new: list[Any], **words: Any
 ) -> Path:
     spec = RunSpec(input="in.csv", output=name, folder=folder, **words)
-    with opened(spec) as source:
-        with writing(spec, source, kinds, '{"run":1}', n_embd=2) as writer:
-            for block in source.table.blocks(10):
-                writer.write(block, new)
+    with (
+        opened(spec) as source,
+        writing(spec, source, kinds, '{"run":1}', n_embd=2) as writer,
+    ):
+        for block in source.table.blocks(10):
+            writer.write(block, new)
     return folder / name
 
 
