@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from llamaherd.cli.conventions import Status, section, tell, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from llamaherd.ray import Herd
     from llamaherd.runs.doing import Outcome
     from llamaherd.runs.spec import RunSpec, Task
 
@@ -24,6 +26,7 @@ _asked = section("What is asked of each row")
 _how = section("How it is computed")
 _parts = section("In parts, and again")
 _COUNT = click.IntRange(min=1)
+_CLUSTER_BLOCK = 200_000  # rows that are handed out together: many actors share them
 
 EXIT = """\
 Exit status: 0 all rows are done, 3 so are they but some failed (the column "error" says
@@ -75,6 +78,11 @@ _COMMON = [
         is_flag=True,
         default=None,
         help="Answers that do not depend on what else runs, bit for bit; slower.",
+    ),
+    _how(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Of a cluster of Ray that computes: auto, host:port, ray://...; or local.",
     ),
     _how(
         "--set",
@@ -165,7 +173,11 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
         task: Of the command; None: of the TOML file, or "generate".
         options: By the keys that they set, with "__" for the dot of those in a table.
     """
-    from llamaherd.runs.doing import do_run  # noqa: PLC0415 - loads the engine
+    from llamaherd.runs.doing import (  # noqa: PLC0415 - loads the engine
+        BLOCK,
+        do_run,
+        on_this_machine,
+    )
     from llamaherd.runs.spec_file import write_spec  # noqa: PLC0415
 
     given = {
@@ -174,7 +186,7 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
         if value is not None
     }
     shard, save = given.pop("shard", None), given.pop("save", None)
-    is_quiet = given.pop("quiet", False)
+    is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
     spec = _spec(task, given.pop("table"), given)
     if "path" not in spec.model:
         raise click.UsageError("Missing option '-m' / '--model': which model to ask.")
@@ -184,7 +196,13 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
         return Status.DONE
     show = sys.stderr.isatty() and not is_quiet
     with _warnings(), _ending(spec, shard):
-        outcome = do_run(spec, shard=shard, progress=show)
+        outcome = do_run(
+            spec,
+            shard=shard,
+            progress=show,
+            open_host=on_this_machine if cluster is None else partial(_herd, cluster),
+            block=BLOCK if cluster is None else _CLUSTER_BLOCK,
+        )
     return ended(outcome)
 
 
@@ -199,6 +217,19 @@ def ended(outcome: Outcome) -> int:
         )
         return Status.ROWS_FAILED
     return Status.DONE
+
+
+def _herd(address: str, spec: RunSpec) -> Herd:
+    """What runs a run's prompts on a cluster."""
+    from llamaherd.ray import Herd  # noqa: PLC0415 - an extra
+
+    own = {
+        key: value
+        for key, value in spec.loading.items()
+        if key not in ("check_memory", "check_tensors")
+    }
+    where = None if address == "local" else address
+    return Herd(spec.path, address=where, **own, **spec.context)
 
 
 def _spec(task: Task | None, table: str, given: dict[str, Any]) -> RunSpec:

@@ -38,7 +38,7 @@ class CsvTable:
 
     def __init__(self, file: Path, encoding: str, delimiter: str) -> None:
         self._file = file
-        self._encoding = _tolerant(encoding)
+        self._encoding = encoding
         self._delimiter = delimiter
         self._header = self._read_header()
         self.columns: dict[str, Kind] = dict.fromkeys(self._header, "string")
@@ -87,7 +87,7 @@ class CsvTable:
         """All lines that are not blank."""
         csv.field_size_limit(_MAX_CELL)
         with self._file.open(
-            encoding=self._encoding, errors="surrogateescape", newline=""
+            encoding=_tolerant(self._encoding), errors="surrogateescape", newline=""
         ) as text:
             reader = csv.reader(text, delimiter=self._delimiter, strict=True)
             start = 1  # of a row that may be of several lines
@@ -117,7 +117,7 @@ class JsonlTable:
 
     def __init__(self, file: Path, encoding: str) -> None:
         self._file = file
-        self._encoding = _tolerant(encoding)
+        self._encoding = encoding
         self.n_rows = 0
         kinds: dict[str, Kind | None] = {}
         for row in self._rows():
@@ -140,7 +140,7 @@ class JsonlTable:
 
     def _rows(self) -> Iterator[Row]:
         with self._file.open(
-            encoding=self._encoding, errors="surrogateescape", newline="\n"
+            encoding=_tolerant(self._encoding), errors="surrogateescape", newline="\n"
         ) as text:
             for line in text:
                 if line.strip():
