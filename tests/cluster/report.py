@@ -33,6 +33,16 @@ def namespaces(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def costs(found: dict[str, Any]) -> list[str]:
+    """What actors take before they answer."""
+    actors = found["actors"]
+    return [
+        f"Two actors with SmolLM2-135M (a file of 92 MB) were ready {actors['ready_s']:.0f} "
+        f"s after `Herd(...)`; {max(actors['load_s']):.1f} s of it went to loading the "
+        f"model. Each had {max(actors['memory_mb']):.0f} MB of resident memory then."
+    ]
+
+
 def ray_data(found: dict[str, Any]) -> list[str]:
     """What `examples/ray_data.py` says."""
     return [
@@ -48,8 +58,12 @@ def ray_data(found: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Write the page."""
     text = PAGE.read_text(encoding="utf-8")
-    for name, lines_of in (("namespaces", namespaces), ("ray data", ray_data)):
-        file = FOLDER / f"{name.replace(' ', '_')}.json"
+    for name, source, lines_of in (
+        ("namespaces", "namespaces", namespaces),
+        ("actors", "namespaces", costs),
+        ("ray data", "ray_data", ray_data),
+    ):
+        file = FOLDER / f"{source}.json"
         if not file.exists():
             continue
         lines = "\n".join(lines_of(json.loads(file.read_text())))

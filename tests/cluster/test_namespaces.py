@@ -102,7 +102,10 @@ def test_a_cable_that_is_whole(
     start: tuple[Nodes, Told, str], expected: lh.Results
 ) -> None:
     _, told, journal = start
-    note("whole", wall_s=check(told, expected, journal), n=N)
+    wall_s = check(told, expected, journal)
+    ready = next(line for line in told.lines if "ready_s" in line)
+    note("whole", wall_s=wall_s, n=N)
+    note("actors", **{key: ready[key] for key in ("ready_s", "load_s", "memory_mb")})
 
 
 def test_a_cable_that_is_cut_for_a_while(
