@@ -36,10 +36,13 @@ def namespaces(found: dict[str, Any]) -> list[str]:
 def costs(found: dict[str, Any]) -> list[str]:
     """What actors take before they answer."""
     actors = found["actors"]
+    load_s, memory_mb = max(actors["load_s"]), max(actors["memory_mb"])
     return [
-        f"Two actors with SmolLM2-135M (a file of 92 MB) were ready {actors['ready_s']:.0f} "
-        f"s after `Herd(...)`; {max(actors['load_s']):.1f} s of it went to loading the "
-        f"model. Each had {max(actors['memory_mb']):.0f} MB of resident memory then."
+        "| SmolLM2-135M, a file of 92 MB | |",
+        "| --- | ---: |",
+        f"| from `Herd(...)` until two actors are ready, s | {actors['ready_s']:.1f} |",
+        f"| of it loading the model, s | {load_s:.1f} |",
+        f"| resident memory of an actor then, MB | {memory_mb:.0f} |",
     ]
 
 
