@@ -56,7 +56,11 @@ def main() -> None:
     )
     started_s = time.perf_counter()
     with lh.ray.Herd(path, n_actors=2, num_cpus=1, deterministic=True) as herd:
-        say(ready_s=time.perf_counter() - started_s, nodes=[a.cores for a in herd.actors])
+        say(
+            ready_s=time.perf_counter() - started_s,
+            load_s=[actor.load_s for actor in herd.actors],
+            memory_mb=[actor.memory_bytes / 1e6 for actor in herd.actors],
+        )
         started_s = time.perf_counter()
         results = lh.generate_parallel(
             herd, prompts(n), progress=report, journal=journal, **settings(seed)
