@@ -335,7 +335,7 @@ def _failed_run(status: int, stderr: str) -> Finding:
     if status == -signal.SIGILL:
         text = "libllama was compiled for a processor that has more than this one"
         advice = f"compile it here: {_reinstall('-DGGML_NATIVE=ON')}"
-    elif status == -signal.SIGKILL:
+    elif status == -9:  # SIGKILL, which Windows does not have
         text = "the run was killed: there was not enough memory"
         advice = "ask for more memory, or close other programs"
     else:
