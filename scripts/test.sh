@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python r readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
+# on each: test.sh capi python light r readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -31,6 +31,10 @@ stage_python() {
 
 stage_cluster() {
   "$VENV_PYTHON" -m pytest --timeout=1800 tests/cluster
+}
+
+stage_light() {
+  "$VENV_PYTHON" -m pytest --timeout=900 --only-light
 }
 
 stage_readme() {
