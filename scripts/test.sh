@@ -29,12 +29,12 @@ stage_python() {
   "$VENV_PYTHON" -m pytest --timeout=900
 }
 
-stage_light() {
-  "$VENV_PYTHON" -m pytest --timeout=900 --only-light
-}
-
 stage_cluster() {
   "$VENV_PYTHON" -m pytest --timeout=1800 tests/cluster
+}
+
+stage_light() {
+  "$VENV_PYTHON" -m pytest --timeout=900 --only-light
 }
 
 stage_readme() {

@@ -186,15 +186,11 @@ def annotating(context: Context, settings: Mapping[str, Any]) -> Task:
         TypeError: `codebook` is none.
         ValueError: A setting is out of range, or needs all rows at once.
     """
-    given = {
-        name: settings.get(name, parameter.default)
-        for name, parameter in inspect.signature(annotate).parameters.items()
-        if name not in ("frame", "text", "context", "columns", "progress", "versions")
-    }
+    given = dict(settings)
     book = given.pop("codebook")
     if not isinstance(book, Codebook):
         raise TypeError(f"codebook must be a Codebook, not {checks.shown(book)}")
-    if given["calibrate"] == "batch":
+    if given.get("calibrate") == "batch":
         raise ValueError(
             "calibrate='batch' is fitted to all rows, which a batch has not; "
             "'contextual' needs none"
@@ -214,10 +210,8 @@ def annotating(context: Context, settings: Mapping[str, Any]) -> Task:
             "text",
             book,
             context,
-            columns="coded_",  # so that none is called as that of the texts
-            versions=None,
+            {**given, "columns": "coded_"},  # type: ignore[typeddict-item]
             is_piece=True,
-            **given,
         )
         coded = run_to_end(
             lambda: (context, coding, context), False, (), lambda _: coding.nothing()
