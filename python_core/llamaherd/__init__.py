@@ -7,6 +7,7 @@ out = lh.generate_parallel(lh.Context(model), ["One.", "Two."], max_tokens=20)
 print(out.texts, out.stats)
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 
 from llamaherd import structured
@@ -28,6 +29,7 @@ from llamaherd.core.embeddings import Embeddings, EmbedProgress, EmbedStats
 from llamaherd.core.errors import (
     AbiMismatchError,
     ChatTemplateError,
+    ClusterError,
     ContextClosedError,
     ContextError,
     DownloadError,
@@ -53,7 +55,7 @@ from llamaherd.core.scores import (
     PerplexityResults,
     ScoreResults,
 )
-from llamaherd.core.stats import Load, Progress, RequestStats, Stats
+from llamaherd.core.stats import ActorStats, Load, Progress, RequestStats, Stats
 from llamaherd.core.votes import Vote, vote
 from llamaherd.hub.fetch import download_model
 from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
@@ -105,10 +107,12 @@ from llamaherd.run.job import Job
 
 __all__ = [
     "AbiMismatchError",
+    "ActorStats",
     "CachedModel",
     "Calibration",
     "ChatTemplateError",
     "ClassifyResults",
+    "ClusterError",
     "Codebook",
     "Coded",
     "CodingSettings",
@@ -215,3 +219,10 @@ __all__ = [
     "write_codebook",
 ]
 __version__ = _version("llamaherd")
+
+
+def __getattr__(name: str) -> object:
+    """What is seldom needed is imported when it is."""
+    if name == "ray":
+        return _import_module("llamaherd.ray")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

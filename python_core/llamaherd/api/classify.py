@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from llamaherd.api.scoring import Prepared, Space
     from llamaherd.core.calibration import Method
     from llamaherd.core.results import Results
+    from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial, Prompt
     from llamaherd.run.call import OnError
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     Messages = Sequence[Mapping[str, object]]
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def classify_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,
@@ -114,7 +115,7 @@ def classify_parallel(
 
 
 def start_classify(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,
@@ -146,7 +147,7 @@ def start_classify(
 
 
 def prepare_classify(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: object,
     labels: object,
     *,
@@ -155,11 +156,14 @@ def prepare_classify(
     space: Space,
     parse_special: ParseSpecial,
     on_error: OnError,
-    journal: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | Journal | None,
     chat: bool,
     system: str | None,
 ) -> Prepared[ClassifyResults]:
-    """The arguments of the `Job` that `start_classify` starts."""
+    """The arguments of the `Job` that `start_classify` starts.
+
+    A `journal` that is open stays so.
+    """
     context = open_context(ctx)
     model = context.model
     known = checked_labels(labels)
@@ -184,7 +188,7 @@ def prepare_classify(
 
 
 def classify_calibrated(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,

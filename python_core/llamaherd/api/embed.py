@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -9,16 +10,16 @@ from llamaherd.api.progress import reporting
 from llamaherd.core import checks
 from llamaherd.core.embeddings import Embeddings, EmbedProgress
 from llamaherd.core.errors import (
-    ContextError,
     Interrupted,
     ModelClosedError,
     ModelLoadError,
 )
-from llamaherd.memory import hardware, kv_cells
+from llamaherd.memory import hardware
 from llamaherd.model.model import Model
-from llamaherd.native.embedder import POOLING, NativeEmbedder
-from llamaherd.run.context import Context
+from llamaherd.native.embedder import POOLING
+from llamaherd.run.embedders import EmbedSpec, make_embedder, reads_at_once
 from llamaherd.run.embedding import EmbedCall, Sizes
+from llamaherd.run.host import Host
 from llamaherd.run.interrupts import Interrupts, wait_for_end
 from llamaherd.run.texts import make_texts
 from llamaherd.run.threads import start_thread, wait_for, warn_of_foreign
@@ -49,7 +50,7 @@ _RANK = "4"
 
 
 def embed_parallel(
-    model: Model | Context | Llama,
+    model: Model | Host | Llama,
     texts: Sequence[Prompt],
     *,
     pooling: PoolingOption = "auto",
@@ -123,7 +124,7 @@ def embed_parallel(
 
 
 def start_embed(
-    model: Model | Context | Llama,
+    model: Model | Host | Llama,
     texts: Sequence[Prompt],
     *,
     pooling: PoolingOption = "auto",
@@ -136,33 +137,18 @@ def start_embed(
 
     Wrong arguments raise here, before anything runs.
     """
-    model = _as_model(model)
+    host, model = model if isinstance(model, Host) else None, _as_model(model)
     chosen = _pooling(model, pooling)
-    threads = (
-        hardware.n_cores()
-        if n_threads is None
-        else checks.integer("n_threads", n_threads, 1, _MAX_THREADS)
-    )
+    if n_threads is not None:
+        checks.integer("n_threads", n_threads, 1, _MAX_THREADS)
     is_alone = checks.flag("deterministic", deterministic)
     unit = checks.flag("normalize", normalize)
     given = make_texts(model, texts, truncate=checks.flag("truncate", truncate))
-    warn_of_foreign(threads)
+    warn_of_foreign(n_threads or hardware.n_cores())
     call = EmbedCall(given, chosen)
     sizes = _sizes(model, call.longest, is_alone=is_alone)
-
-    def make() -> Embedder:
-        _check_memory(model, sizes)
-        return NativeEmbedder(
-            model.handle,
-            n_embd=model.info.n_embd_out,
-            pooling=chosen,
-            normalize=unit,
-            n_batch=sizes.n_batch,
-            n_ctx=sizes.n_ctx,
-            n_seq_max=sizes.n_texts,
-            n_threads=threads,
-        )
-
+    spec = EmbedSpec(pooling=chosen, normalize=unit, sizes=sizes, n_threads=n_threads)
+    make = partial(make_embedder, model, spec) if host is None else host.embedder(spec)
     return EmbedJob(model, call, make, sizes)
 
 
@@ -254,7 +240,7 @@ class EmbedJob:
 def _as_model(value: object) -> Model:
     if isinstance(value, Model):
         return value
-    if isinstance(value, Context):
+    if isinstance(value, Host):
         return value.model
     try:
         return Model.from_llama(value)  # type: ignore[arg-type]
@@ -279,46 +265,17 @@ def _pooling(model: Model, pooling: object) -> Pooling:
     return _OF_FILE.get(of_file, "mean") if chosen == "auto" else chosen
 
 
-def _reads_at_once(model: Model) -> bool:
-    """Whether a text has to be computed as a whole: its tokens look ahead."""
-    kind = model.metadata.get("general.architecture", "")
-    causal = model.metadata.get(f"{kind}.attention.causal")
-    return bool(model.info.has_encoder) or causal == "false"
-
-
 def _sizes(model: Model, longest: int, *, is_alone: bool) -> Sizes:
     """How much is computed together, where the longest text has so many tokens."""
     most = max(32, _ROW_BYTES // (4 * model.n_vocab))
     n_texts = 1 if is_alone else _MAX_TEXTS
-    if _reads_at_once(model):
+    if reads_at_once(model):
         n = max(longest, 1 if is_alone else min(_BATCH_ENCODER, most))
         return Sizes(n_batch=n, n_ctx=n, n_texts=n_texts)
     if model.info.is_recurrent or model.info.is_hybrid:
         n_texts = min(n_texts, 16)
     n_ctx = max(longest, 1 if is_alone else _BATCH_DECODER)
     return Sizes(n_batch=min(_BATCH_DECODER, most, n_ctx), n_ctx=n_ctx, n_texts=n_texts)
-
-
-def _check_memory(model: Model, sizes: Sizes) -> None:
-    """Compares what the context takes with what there is, before it is made.
-
-    Raises:
-        ContextError: There is not enough.
-    """
-    info = model.info
-    rows = sizes.n_batch * (info.n_vocab + 16 * info.n_embd) * 4
-    looks = 6 * sizes.n_batch * max(sizes.n_ctx, sizes.n_batch)  # who looks at whom
-    needed = rows + looks
-    if not _reads_at_once(model):
-        cell = kv_cells.bytes_per_cell(model.metadata, info, "f16", "f16")
-        state = kv_cells.bytes_per_sequence(model.metadata, info)
-        needed += rows + sizes.n_ctx * cell + sizes.n_texts * state
-    available = hardware.available_memory()
-    if needed > available:
-        raise ContextError(
-            f"texts of up to {sizes.n_ctx} tokens take {needed / 1e9:.1f} GB to embed, "
-            f"{available / 1e9:.1f} are available: shorten the longest one"
-        )
 
 
 def speed(progress: EmbedProgress) -> str:

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from llamaherd.api.progress import ProgressOption
     from llamaherd.core.request import Request
     from llamaherd.core.results import Result, Results
+    from llamaherd.journal.journal import Journal
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     # The arguments of a `Job`.
-    Prepared = tuple[Context, Call | RecordedCall, object]
+    Prepared = tuple[Host, Call | RecordedCall, object]
     Messages = Sequence[Mapping[str, object]]
 
 _MAX_SAMPLES = 10_000  # of a prompt
@@ -42,7 +43,7 @@ MAX_RETRIES = 100
 
 @shows_settings
 def generate_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int = 1,
@@ -146,7 +147,7 @@ def generate_parallel(
 
 @shows_settings
 def start_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int = 1,
@@ -186,7 +187,7 @@ def start_parallel(
 
 
 def prepare_generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     *,
     n: int,
@@ -194,14 +195,19 @@ def prepare_generate(
     settings: SamplingSettings,
     parse_special: ParseSpecial,
     on_error: OnError,
-    journal: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | Journal | None,
     chat: bool,
     system: str | None,
     strict: bool,
     retries: int,
     logprobs: int | None,
+    places: Sequence[int] | None = None,
 ) -> Prepared:
-    """The arguments of the `Job` that `start_parallel` starts."""
+    """The arguments of the `Job` that `start_parallel` starts.
+
+    Args beside those of `generate_parallel`: a `journal` that is open stays so; `places`,
+    see `make_requests`.
+    """
     context = as_context(ctx)
     call = _make_call(
         context,
@@ -216,6 +222,7 @@ def prepare_generate(
         strict=strict,
         retries=retries,
         logprobs=logprobs,
+        places=places,
     )
     return context, call if journal is None else recorded(call, context, journal), ctx
 
@@ -234,7 +241,7 @@ class Settings(SamplingSettings, total=False):
 
 @overload
 def generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[False] = False,
@@ -242,7 +249,7 @@ def generate(
 ) -> Result: ...
 @overload
 def generate(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: Literal[True],
@@ -250,7 +257,7 @@ def generate(
 ) -> Iterator[str]: ...
 @shows_settings
 def generate(  # noqa: D417 - the others are explained once
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompt: Prompt | Messages,
     *,
     stream: bool = False,
@@ -304,7 +311,7 @@ def generate(  # noqa: D417 - the others are explained once
     return run_to_end(lambda: (context, call, ctx), False, [prompt], none_answered)[0]
 
 
-def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
+def _pieces(context: Host, request: Request, owner: object) -> Iterator[str]:
     """The answer of one prompt as it grows. Leaving early cancels it."""
     handle: Handle | None = None
     try:
@@ -318,7 +325,7 @@ def _pieces(context: Context, request: Request, owner: object) -> Iterator[str]:
 
 
 def _make_call(
-    context: Context,
+    context: Host,
     prompts: object,
     params: SamplingParams | Sequence[SamplingParams] | None,
     settings: SamplingSettings,
@@ -331,6 +338,7 @@ def _make_call(
     strict: bool,
     retries: int,
     logprobs: int | None,
+    places: Sequence[int] | None = None,
 ) -> Call:
     if context.closed:
         raise ContextClosedError("ctx is closed: make another one of its model")
@@ -345,6 +353,7 @@ def _make_call(
         n=n,
         strict=strict,
         logprobs=logprobs,
+        places=places,
     )
     return Call(
         requests,

@@ -14,14 +14,14 @@ from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
     from llamaherd.api.progress import ProgressOption
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Runnable
 
 _R = TypeVar("_R")
 
 
 def run_to_end(
-    prepare: Callable[[], tuple[Context, Runnable[_R], object]],
+    prepare: Callable[[], tuple[Host, Runnable[_R], object]],
     progress: ProgressOption,
     prompts: object,
     nothing: Callable[[int], _R],
@@ -54,7 +54,7 @@ def run_to_end(
         raise Interrupted(results) from None
 
 
-def start(prepare: Callable[[], tuple[Context, Runnable[_R], object]]) -> Job[_R]:
+def start(prepare: Callable[[], tuple[Host, Runnable[_R], object]]) -> Job[_R]:
     """Starts a call and returns at once. Wrong arguments raise before anything runs."""
     with Interrupts() as interrupts:
         with interrupts.let_through():

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Results
     from llamaherd.model.tokens import ParseSpecial, Prompt
     from llamaherd.run.call import OnError
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     Messages = Sequence[Mapping[str, object]]
 
 
 def score_parallel(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     continuations: str | Sequence[str | Sequence[str]],
     *,
@@ -92,7 +92,7 @@ def score_parallel(
 
 
 def start_score(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     continuations: str | Sequence[str | Sequence[str]],
     *,
@@ -120,7 +120,7 @@ def start_score(
 
 
 def _prepare_score(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     prompts: object,
     continuations: object,
     *,
@@ -205,7 +205,7 @@ def _nothing_scored(n: int) -> ScoreResults:
 
 
 def perplexity(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     texts: Sequence[Prompt],
     *,
     parse_special: ParseSpecial = False,
@@ -239,7 +239,7 @@ def perplexity(
 
 
 def start_perplexity(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     texts: Sequence[Prompt],
     *,
     parse_special: ParseSpecial = False,
@@ -255,7 +255,7 @@ def start_perplexity(
 
 
 def _prepare_perplexity(
-    ctx: Context | Llama,
+    ctx: Host | Llama,
     texts: object,
     *,
     parse_special: ParseSpecial,

@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
     from llamaherd.core.request import Request
     from llamaherd.core.results import Results
+    from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
     from llamaherd.run.trees import Continuations
 
     _R = TypeVar("_R")
-    Prepared = tuple[Context, Scoring[_R], object]
+    Prepared = tuple[Host, Scoring[_R], object]
 
 Space = bool | Literal["auto"]
 SPACE: tuple[Space, ...] = ("auto", True, False)
 
 
-def open_context(ctx: Context | Llama) -> Context:
+def open_context(ctx: Host | Llama) -> Host:
     """The context to run in; ContextClosedError: it is closed."""
     context = as_context(ctx)
     if context.closed:
@@ -75,10 +76,10 @@ def _spaced(prompt: object, text: str, space: Space, *, chat: bool) -> str:
 
 
 def scoring(
-    context: Context,
+    context: Host,
     requests: Sequence[Request],
     on_error: OnError,
-    journal: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | Journal | None,
     convert: Callable[[Results], _R],
 ) -> Scoring[_R]:
     """A call that scores, whose results are made of those of its requests."""

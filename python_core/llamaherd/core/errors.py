@@ -37,6 +37,10 @@ class ContextClosedError(ContextError, ValueError):
     """The context was closed, perhaps by another thread while it generated."""
 
 
+class ClusterError(ContextError, ConnectionError):
+    """There is no Ray, no cluster at that address, or no room in it for an actor."""
+
+
 class ChatTemplateError(LlamaHerdError, ValueError):
     """The model has no chat template, or the template refuses the messages."""
 

@@ -92,6 +92,44 @@ class RequestStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActorStats:
+    """What one process of a herd did for a call.
+
+    Attributes:
+        actor: Its number, from 0.
+        node: Name of the machine that it ran on last.
+        n_done: Prompts that it answered, or that failed there.
+        n_prefill_tokens: Prompt tokens decoded.
+        n_decode_tokens: Tokens decoded behind prompts.
+        n_batches: Calls of llama_decode while it had prompts of the call.
+        n_slots: Prompts that could run there at once.
+        n_deaths: Times that it died with prompts of the call.
+    """
+
+    actor: int
+    node: str
+    n_done: int = 0
+    n_prefill_tokens: int = 0
+    n_decode_tokens: int = 0
+    n_batches: int = 0
+    n_slots: int = 0
+    n_deaths: int = 0
+
+    def __add__(self, later: ActorStats) -> ActorStats:
+        """Of the same actor, what it did first and what it did later."""
+        return ActorStats(
+            actor=self.actor,
+            node=later.node,
+            n_done=self.n_done + later.n_done,
+            n_prefill_tokens=self.n_prefill_tokens + later.n_prefill_tokens,
+            n_decode_tokens=self.n_decode_tokens + later.n_decode_tokens,
+            n_batches=self.n_batches + later.n_batches,
+            n_slots=max(self.n_slots, later.n_slots),
+            n_deaths=self.n_deaths + later.n_deaths,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """Statistics of one call. `str(stats)` is one line for people.
 
@@ -117,6 +155,7 @@ class Stats:
         n_pauses: Times that a client was paused for want of KV cells.
         seed: Base of the prompts' seeds.
         prefill_s: Part of the decoding time that went to prompt tokens.
+        actors: What each process of a herd did; empty: there was this process alone.
     """
 
     n_prompts: int = 0
@@ -143,6 +182,7 @@ class Stats:
     decode_s: float = 0.0
     prefill_tokens_per_s: float = 0.0
     decode_tokens_per_s: float = 0.0
+    actors: tuple[ActorStats, ...] = ()
 
     def __str__(self) -> str:
         stored = f", {self.n_journal} from the journal" if self.n_journal else ""

@@ -22,7 +22,7 @@ class ModelFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._paths = _parts(path.absolute())
+        self._paths = parts_of(path.absolute())
         self._state = self._state_now()
         self._sha256: bytes | None = None
 
@@ -64,7 +64,7 @@ class ModelFile:
         if self._sha256 is None:
             hashes = []
             for path in self._paths:
-                part = _sha256(path, is_cancelled)
+                part = sha256_of(path, is_cancelled)
                 if part is None:
                     return None
                 hashes.append(part)
@@ -87,7 +87,7 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
     )
 
 
-def _parts(path: Path) -> list[Path]:
+def parts_of(path: Path) -> list[Path]:
     """All files of a split model, as llama.cpp names them; otherwise the file itself."""
     match = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
     if match is None:
@@ -100,7 +100,10 @@ def _parts(path: Path) -> list[Path]:
     return parts if all(part.is_file() for part in parts) else [path]
 
 
-def _sha256(path: Path, is_cancelled: Callable[[], bool]) -> bytes | None:
+def sha256_of(
+    path: Path, is_cancelled: Callable[[], bool] = lambda: False
+) -> bytes | None:
+    """SHA-256 of one file's content; None if cancelled."""
     hasher = hashlib.sha256()
     block = memoryview(bytearray(_BLOCK))
     with path.open("rb", buffering=0) as file:

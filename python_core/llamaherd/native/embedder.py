@@ -38,7 +38,12 @@ class NativeEmbedder:
     Raises:
         ModelLoadError: The model has no vectors for texts.
         ContextError: libllama cannot make such a context.
+
+    Attributes:
+        n_at_once: Threads that may call `run` at the same time.
     """
+
+    n_at_once = 1
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.core.results import Result
     from llamaherd.core.stats import RequestStats
-    from llamaherd.run.loop import Loop
+    from llamaherd.run.group import GroupLoop
 
 OnError = Literal["continue", "return", "stop"]
 ON_ERROR: tuple[OnError, ...] = ("continue", "return", "stop")
@@ -68,7 +68,7 @@ class Call:
         self._stats: dict[int, RequestStats] = {}
         self._recalled: set[int] = set()  # those of them that were known before
         self._on_output: Callable[[int, Output], None] | None = None
-        self._loop: Loop | None = None  # while it runs
+        self._loop: GroupLoop | None = None  # while it runs
         self._group: Group | None = None
         self._groups: list[Group] = []  # that one and those before it
         self._open: list[int] = []  # the group's requests
@@ -120,7 +120,7 @@ class Call:
 
     def run(
         self,
-        loop: Loop,
+        loop: GroupLoop,
         *,
         known: Mapping[int, Output] | None = None,
         on_output: Callable[[int, Output], None] | None = None,
@@ -180,7 +180,7 @@ class Call:
                 self._finish(i, output)
         return self._n_done
 
-    def _run_group(self, loop: Loop) -> None:
+    def _run_group(self, loop: GroupLoop) -> None:
         requests = [self._request(i) for i in self._open]
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
         self._groups.append(self._group)

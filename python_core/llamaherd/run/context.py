@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ContextClosedError
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.plan import (
     AUTO_SLOTS,
@@ -15,38 +14,26 @@ from llamaherd.memory.plan import (
     MAX_SLOTS,
     UNIFORM_ROWS,
     Layout,
-    Plan,
     Sizes,
 )
 from llamaherd.model import rope
 from llamaherd.model.model import Model
 from llamaherd.native import shim
 from llamaherd.native.engine import EngineParams
-from llamaherd.run.handle import Handle
-from llamaherd.run.interrupts import Interrupts
+from llamaherd.run.host import Host
 from llamaherd.run.loop import Loop
-from llamaherd.run.requests import make_requests
-from llamaherd.run.settings import shows_settings
 from llamaherd.run.sizing import NativeSizing
 from llamaherd.run.threads import warn_of_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
-
-    from typing_extensions import Unpack
-
-    from llamaherd.core.sampling import SamplingParams, SamplingSettings
-    from llamaherd.core.stats import Load
     from llamaherd.model.rope import ScalingType
-    from llamaherd.model.tokens import ParseSpecial, Prompt
 
 _MAX_THREADS = 1024
 _MAX_BATCH = 1 << 16
 _FLASH_ATTN = {"auto": -1, False: 0, True: 1}
 
 
-class Context:
+class Context(Host):
     """A KV cache on a model, and the settings it is computed with.
 
     The memory is taken at the first call and taken anew only when a call needs more, or
@@ -218,16 +205,6 @@ class Context:
         model.register(self)
 
     @property
-    def plan(self) -> Plan | None:
-        """The sizes of the KV cache that there is now; None before the first call."""
-        return self._loop.plan
-
-    @property
-    def closed(self) -> bool:
-        """Whether the context was closed."""
-        return self._loop.is_closed
-
-    @property
     def numerics(self) -> dict[str, object]:
         """Settings that change what is computed by more than rounding, by argument."""
         names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
@@ -263,92 +240,6 @@ class Context:
     def loop(self) -> Loop:
         """What runs requests here."""
         return self._loop
-
-    @property
-    def load(self) -> Load:
-        """What runs and what waits at this moment."""
-        return self._loop.load
-
-    @shows_settings
-    def submit(
-        self,
-        prompt: Prompt | Sequence[Mapping[str, object]],
-        *,
-        params: SamplingParams | None = None,
-        parse_special: ParseSpecial = "auto",
-        chat: bool = False,
-        system: str | None = None,
-        priority: int = 0,
-        stream: bool = False,
-        logprobs: int | None = None,
-        **settings: Unpack[SamplingSettings],
-    ) -> Handle:
-        """Has a prompt answered beside all others, and returns at once.
-
-        Args:
-            prompt: As one of those of `generate_parallel`, like the next four.
-            params: As there.
-            parse_special: As there.
-            chat: As there.
-            system: As there.
-            priority: A prompt with a higher one goes first; if there is no free slot,
-                it takes that of one with a lower one, which goes on later where it was.
-            stream: Whether pieces of the answer are wanted from its first token on.
-            logprobs: As one of those of `generate_parallel`.
-            **settings: As there.
-
-        Returns:
-            A handle to wait for the result, to read the text as it grows, from threads
-            or asyncio, or to cancel it. What the prompt has in common with earlier ones
-            that were submitted is computed once; its logits may then differ from those of
-            a call with this prompt alone by their rounding, if not `deterministic`.
-
-        Raises:
-            TypeError: An argument has the wrong type.
-            ValueError: An argument is out of range.
-            ChatTemplateError: The model has no chat template, or it refuses the messages.
-            ContextClosedError: The context was closed.
-        """
-        if self.closed:
-            raise ContextClosedError("the context is closed")
-        requests, _ = make_requests(
-            self.model,
-            [prompt],
-            params,
-            settings,
-            parse_special=parse_special,
-            chat=chat,
-            system=system,
-            priority=checks.integer("priority", priority, -100, 100),
-            logprobs=logprobs,
-        )
-        is_stream = checks.flag("stream", stream)
-        with Interrupts() as interrupts:
-            handle = Handle(self._loop, requests[0], self, stream=is_stream)
-        try:
-            interrupts.deliver()
-        except BaseException:
-            handle.cancel()
-            raise
-        return handle
-
-    def close(self) -> None:
-        """Frees the KV cache. What runs ends with `ContextClosedError`."""
-        self._loop.close()
-
-    def __enter__(self) -> Context:  # noqa: PYI034 - typing.Self is of Python 3.11
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        checks.stays_here(self)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else self.plan or "not sized yet"

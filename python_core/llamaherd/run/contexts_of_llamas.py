@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from llamaherd.model.model import Model
 from llamaherd.model.of_llama import told_of
 from llamaherd.run.context import Context
+from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
     from llama_cpp import Llama
@@ -18,13 +19,13 @@ _contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
 _contexts_lock = RLock()
 
 
-def as_context(value: object) -> Context:
-    """A context, or the one that belongs to a `llama_cpp.Llama`.
+def as_context(value: object) -> Host:
+    """A context, a herd, or the context that belongs to a `llama_cpp.Llama`.
 
     Raises:
         TypeError: `value` is neither.
     """
-    if isinstance(value, Context):
+    if isinstance(value, Host):
         return value
     llama_cpp = sys.modules.get("llama_cpp")
     if llama_cpp is None or not isinstance(value, llama_cpp.Llama):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,6 +55,11 @@ class Sizes:
 class Embedder(Protocol):
     """What computes."""
 
+    @property
+    def n_at_once(self) -> int:
+        """Threads that may call `run` at the same time."""
+        ...
+
     def run(self, texts: Sequence[array[int]]) -> array[float]:
         """float32[len(texts) * n_embd]; NaN where there is no vector.
 
@@ -95,6 +102,7 @@ class EmbedCall:
         )
         self._n_tokens = 0
         self._n_batches = 0
+        self._lock = Lock()  # of what several threads compute
         self._started_s = perf_counter()
 
     @property
@@ -148,10 +156,8 @@ class EmbedCall:
             embedder = make()
             # In this order: a `cancel` in between has set the flag that is looked at.
             self._embedder = embedder
-            for group in groups([self._texts[i].tokens for i in waiting.values()], sizes):
-                if self.is_cancelled:
-                    break
-                self._run_group(embedder, group)
+            texts = [self._texts[i].tokens for i in waiting.values()]
+            self._run_groups(embedder, groups(texts, sizes))
             self._embedder = None
         for places in self._places.values():
             for i in places:
@@ -168,6 +174,33 @@ class EmbedCall:
             wall_s=perf_counter() - self._started_s,
         )
 
+    def _run_groups(
+        self, embedder: Embedder, waiting: Iterator[list[array[int]]]
+    ) -> None:
+        if embedder.n_at_once == 1:
+            self._run_next(embedder, waiting)
+            return
+        with ThreadPoolExecutor(embedder.n_at_once) as pool:
+            threads = [
+                pool.submit(self._run_next, embedder, waiting)
+                for _ in range(embedder.n_at_once)
+            ]
+        for thread in threads:
+            thread.result()
+
+    def _run_next(self, embedder: Embedder, waiting: Iterator[list[array[int]]]) -> None:
+        """Computes groups as long as there are any, which other threads take as well."""
+        while not self._is_cancelled:
+            with self._lock:
+                group = next(waiting, None)
+            if group is None:
+                return
+            try:
+                self._run_group(embedder, group)
+            except BaseException:
+                self.cancel()  # the other threads
+                raise
+
     def _run_group(self, embedder: Embedder, group: Sequence[array[int]]) -> None:
         """Computes some texts together, and where that fails each of them alone."""
         try:
@@ -176,19 +209,21 @@ class EmbedCall:
             if self._is_cancelled:
                 return
             if len(group) == 1:
-                self._finish(group[0], None, str(error))
+                with self._lock:
+                    self._finish(group[0], None, str(error))
                 return
             for text in group:
                 if not self._is_cancelled:
                     self._run_group(embedder, [text])
             return
-        self._n_batches += 1
-        self._n_tokens += sum(map(len, group))
         n = self._n_embd
-        for i, text in enumerate(group):
-            vector = vectors[i * n : (i + 1) * n]
-            is_number = not math.isnan(vector[0])
-            self._finish(text, vector if is_number else None, _NO_NUMBER)
+        with self._lock:
+            self._n_batches += 1
+            self._n_tokens += sum(map(len, group))
+            for i, text in enumerate(group):
+                vector = vectors[i * n : (i + 1) * n]
+                is_number = not math.isnan(vector[0])
+                self._finish(text, vector if is_number else None, _NO_NUMBER)
 
     def _finish(
         self, text: array[int], vector: array[float] | None, problem: str

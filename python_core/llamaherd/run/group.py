@@ -10,9 +10,11 @@ from llamaherd.core.stats import RequestStats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from threading import Event
 
     from llamaherd.core.outcome import Cost, Output, Piece
     from llamaherd.core.request import Request
+    from llamaherd.core.stats import ActorStats, Load
     from llamaherd.memory.plan import Plan
     from llamaherd.schedule.prefix_tree import PrefixTree
 
@@ -63,6 +65,7 @@ class Group:
         plan: Sizes of the context; None before it came in.
         counts: What its batches were so far.
         n_fallbacks: Its batches that were refused for what was in them.
+        actors: What each process did for it, where there are several.
     """
 
     def __init__(
@@ -87,12 +90,13 @@ class Group:
         self.plan: Plan | None = None
         self.counts = Counts()
         self.n_fallbacks = 0
+        self.actors: tuple[ActorStats, ...] = ()
         # The loop's own records.
         self.number = -1
         self.open = dict.fromkeys(range(len(requests)))
         self.n_running = 0  # in the engine, paused ones included
         self.n_read = (0, 0)  # bytes and tokens that the listener was told of
-        self._came_s = perf_counter()
+        self.came_s = perf_counter()
         self._started_s: dict[int, float] = {}
         self._charged: dict[int, Cost] = {}  # by request, for prefixes
 
@@ -116,14 +120,13 @@ class Group:
 
     def ended(self, i: int, output: Output, now_s: float) -> None:
         """Request i has an output."""
-        del self.open[i]
         cost = output.cost + self._charged.pop(i, NO_COST)
         started_s = self._started_s.pop(i, now_s)
-        queue_s = started_s - self._came_s
+        queue_s = started_s - self.came_s
         stats = RequestStats(
             queue_s=queue_s,
             first_token_s=queue_s + output.first_token_s if output.tokens else None,
-            wall_s=now_s - self._came_s,
+            wall_s=now_s - self.came_s,
             prefill_s=cost.prefill_s,
             decode_s=cost.decode_s,
             n_prefill_tokens=cost.n_prefill,
@@ -131,6 +134,11 @@ class Group:
             n_draft_tokens=cost.n_draft,
             n_pauses=cost.n_pauses,
         )
+        self.tell(i, output, stats)
+
+    def tell(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Request i has an output, and this is what it took."""
+        del self.open[i]
         self.listener.on_output(i, output, stats)
 
     def end(self, error: BaseException | None) -> None:
@@ -138,3 +146,59 @@ class Group:
         self.is_over = True
         listener, self.listener = self.listener, _Nobody()
         listener.on_end(error)
+
+
+class GroupLoop(Protocol):
+    """What runs groups of requests, of any number of threads: `Loop`, or a herd's."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The sizes of the KV cache that there is now."""
+        ...
+
+    @property
+    def load(self) -> Load:
+        """What runs and what waits at this moment."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more can be handed in."""
+        ...
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its thread has ended without a word, for want of memory."""
+        ...
+
+    def hand_in(self, group: Group) -> None:
+        """Has the requests of a group run. Its listener is told what becomes of them.
+
+        Raises:
+            ContextClosedError: It is closed.
+            ForkError: This process was forked.
+            RuntimeError: The interpreter is ending, or no thread can be started.
+        """
+
+    def give_up(self, group: Group) -> None:
+        """Ends a group soon; what others run goes on."""
+
+    def stop(self, group: Group) -> None:
+        """Lets what runs of a group finish, and starts nothing new of it."""
+
+    def watch(self, group: Group) -> None:
+        """From now on the listener is told of what is new of a group's answer."""
+
+    def wait_for(self, is_done: Event) -> None:
+        """Waits for something that a listener sets.
+
+        Raises:
+            MemoryError: The thread has ended without a word.
+            ForkError: This process was forked; the loop runs in its parent.
+        """
+
+    def settle(self) -> None:
+        """Waits until the thread is gone if it has nothing to do."""
+
+    def close(self) -> None:
+        """Ends all groups, which get a ContextClosedError, and gives the memory back."""

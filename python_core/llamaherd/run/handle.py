@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.core.results import Result
     from llamaherd.core.stats import RequestStats
-    from llamaherd.run.loop import Loop
+    from llamaherd.run.group import GroupLoop
 
 _SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
 _ASYNC_SLICE_S = 1.0  # longest one after which the end of the loop's thread is seen
@@ -47,14 +47,16 @@ class Handle:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: GroupLoop,
         request: Request,
         owner: object,
         *,
         is_alone: bool = True,
         stream: bool = False,
     ) -> None:
-        self._loop: Loop | None = loop  # None after the end: it keeps an engine alive
+        self._loop: GroupLoop | None = (
+            loop  # None after the end: it keeps an engine alive
+        )
         self._request = request
         self._owner: object = owner
         self._changed = Condition()

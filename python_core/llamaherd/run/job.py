@@ -14,8 +14,8 @@ from llamaherd.run.threads import start_thread, wait_for
 
 if TYPE_CHECKING:
     from llamaherd.core.stats import Progress
-    from llamaherd.run.context import Context
-    from llamaherd.run.loop import Loop
+    from llamaherd.run.group import GroupLoop
+    from llamaherd.run.host import Host
     from llamaherd.run.threads import Worker
 
 
@@ -40,7 +40,7 @@ class Runnable(Protocol[_R_co]):
         """Ends it soon; from any thread."""
         ...
 
-    def run(self, loop: Loop) -> _R_co:
+    def run(self, loop: GroupLoop) -> _R_co:
         """Answers the prompts."""
         ...
 
@@ -57,9 +57,7 @@ class Job(Generic[_R]):
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
 
-    def __init__(
-        self, context: Context, call: Runnable[_R], owner: object = None
-    ) -> None:
+    def __init__(self, context: Host, call: Runnable[_R], owner: object = None) -> None:
         self._owner = owner
         self._context = context
         self._call = call

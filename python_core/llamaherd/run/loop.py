@@ -56,6 +56,12 @@ class Loop:
         return None if runner is None else runner.plan
 
     @property
+    def n_batches(self) -> int:
+        """Batches that were decoded so far."""
+        runner = self._runner
+        return 0 if runner is None else runner.n_batches
+
+    @property
     def load(self) -> Load:
         """What runs and what waits at this moment."""
         runner = self._runner

@@ -47,6 +47,7 @@ class Runner:
         engine: It is.
         plan: The sizes that it has now.
         groups: Those that have not ended, by number.
+        n_batches: That were decoded so far.
     """
 
     def __init__(self, engine: Engine, plan: Plan) -> None:
@@ -56,6 +57,7 @@ class Runner:
         self._ids = count()
         self._numbers = count()
         self._n_lost = 0
+        self.n_batches = 0
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -214,6 +216,7 @@ class Runner:
         for action in actions:
             self._apply(action)
         outcome = self.engine.run(max_time_ms=self._slice_ms)
+        self.n_batches = self.engine.counts().n_batches
         self._settle(outcome.events)
         self._tell_all()
         if outcome.status is Status.REFUSED:

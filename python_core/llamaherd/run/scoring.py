@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import Progress
     from llamaherd.model.joined import Joiner
     from llamaherd.model.model import Model
+    from llamaherd.run.group import GroupLoop
     from llamaherd.run.job import Runnable
-    from llamaherd.run.loop import Loop
 
 _R = TypeVar("_R")
 
@@ -49,7 +49,7 @@ class Scoring(Generic[_R]):
         """Ends it soon."""
         self._call.cancel()
 
-    def run(self, loop: Loop) -> _R:
+    def run(self, loop: GroupLoop) -> _R:
         """As the call's.
 
         Raises:

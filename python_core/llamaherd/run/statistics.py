@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from llamaherd.core.stats import Stats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from llamaherd.core.results import Result
+    from llamaherd.core.stats import ActorStats
     from llamaherd.run.group import Group
 
 
@@ -43,6 +44,8 @@ def make_stats(
     n_slots = 0 if plan is None else plan.n_seq_max
     n_batches = sum(group.counts.n_batches for group in groups)
     n_clients = sum(group.counts.n_clients for group in groups)
+    actors = added(row for group in groups for row in group.actors)
+    n_places = sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
     return Stats(
         n_prompts=len(results) // n,
         n_samples=len(results),
@@ -57,7 +60,7 @@ def make_stats(
         n_journal=n_journal,
         n_batches=n_batches,
         n_slots=n_slots,
-        mean_batch_occupancy=_rate(n_clients, n_batches * n_slots),
+        mean_batch_occupancy=_rate(n_clients, n_places),
         kv_cells_max=max((group.counts.n_cells_max for group in groups), default=0),
         n_ctx=0 if plan is None else plan.n_ctx,
         n_fallbacks=sum(group.n_fallbacks for group in groups),
@@ -68,7 +71,16 @@ def make_stats(
         decode_s=decode_s,
         prefill_tokens_per_s=_rate(n_prefill, prefill_s),
         decode_tokens_per_s=_rate(n_decode, decode_s),
+        actors=actors,
     )
+
+
+def added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
+    """One row for each actor, in their order."""
+    each: dict[int, ActorStats] = {}
+    for row in rows:
+        each[row.actor] = each[row.actor] + row if row.actor in each else row
+    return tuple(each[actor] for actor in sorted(each))
 
 
 def _rate(count: float, per: float) -> float:

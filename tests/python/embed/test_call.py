@@ -23,6 +23,8 @@ NAN = 14
 class FakeEmbedder:
     """A text's vector is its length and the sum of its tokens."""
 
+    n_at_once = 1
+
     def __init__(self, on_run: Callable[[int], object] = lambda _: None) -> None:
         self.runs: list[list[list[int]]] = []
         self.is_aborted = False

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from llamaherd.core.calibration import Calibration
     from llamaherd.core.stats import Stats
     from llamaherd.research.coding.work import Work
-    from llamaherd.run.context import Context
+    from llamaherd.run.group import GroupLoop
+    from llamaherd.run.host import Host
     from llamaherd.run.job import Runnable
-    from llamaherd.run.loop import Loop
 
 # Prompts that are prepared together, in about a second, before the first of them runs.
 # The next block is prepared while one runs, and starts when that has ended. In the same
@@ -65,7 +65,7 @@ class Coding:
         problem: What the caller must be warned of; see `Runnable`.
     """
 
-    def __init__(self, context: Context, work: Work) -> None:
+    def __init__(self, context: Host, work: Work) -> None:
         self.problem = ""
         self.context = context
         self._work = work
@@ -108,7 +108,7 @@ class Coding:
         """Raises what is wrong with settings and labels, before anything runs."""
         self._asking.check()
 
-    def run(self, loop: Loop) -> Coded:  # noqa: ARG002 - it is the context's
+    def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
         """Codes the texts.
 
         Raises:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
     from llamaherd.research.coding.codebook import Codebook, Example
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
 
 # Texts that begin differently: what their prompts have in common, all prompts have.
 _OTHERS = ("", "1", "A", "a", "The", "\u00e9", "\u4e2d", "@", "\n")
@@ -130,7 +130,7 @@ class PromptPreview:
 def prompt_preview(
     codebook: Codebook,
     text: str,
-    model: Model | Context | None = None,
+    model: Model | Host | None = None,
     *,
     chat: bool = False,
 ) -> PromptPreview:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.coding.prompts import Frame
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
 
 _PACKAGES = ("llamaherd", "llama-cpp-python", "llguidance", "numpy")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -29,7 +29,7 @@ _HASHES: dict[str, str] = {}
 
 
 def record_of(
-    context: Context,
+    context: Host,
     codebook: Codebook,
     frame: Frame,
     settings: Mapping[str, Any],

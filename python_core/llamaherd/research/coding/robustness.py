@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import Progress
     from llamaherd.research.coding.variants import Variant
     from llamaherd.research.statistics.ratings import Scale
-    from llamaherd.run.context import Context
+    from llamaherd.run.host import Host
 
-    Contexts = Context | Llama | Sequence[Context | Llama] | Mapping[str, Context | Llama]
+    Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

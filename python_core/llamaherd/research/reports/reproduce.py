@@ -26,6 +26,7 @@ from llamaherd.research.reports.report_data import hidden, sha256_of
 from llamaherd.research.reports.report_file import read_report
 from llamaherd.research.reports.reproduction import Reproduction, Then, compared
 from llamaherd.run.context import Context
+from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +76,7 @@ _FREE = ("n_ctx", "n_seq_max", "n_threads", "n_threads_batch")
 
 def reproduce(
     path: str | os.PathLike[str],
-    model: str | os.PathLike[str] | Model | Context | None = None,
+    model: str | os.PathLike[str] | Model | Host | None = None,
     *,
     data: Any = None,  # noqa: ANN401 - a data frame of any kind
     text: str | None = None,
@@ -137,14 +138,14 @@ class Replay:
     contents: Contents
     arguments: tuple[Any, str, Codebook]
     settings: dict[str, Any]
-    context: Context
+    context: Host
     own: ExitStack
 
     @classmethod
     def of(
         cls,
         path: str | os.PathLike[str],
-        model: str | os.PathLike[str] | Model | Context | None,
+        model: str | os.PathLike[str] | Model | Host | None,
         *,
         data: Any = None,  # noqa: ANN401 - a data frame of any kind
         text: str | None = None,
@@ -256,16 +257,16 @@ def _check_calibration(contents: Contents) -> None:
 
 def _context(
     contents: Contents,
-    model: str | os.PathLike[str] | Model | Context | None,
+    model: str | os.PathLike[str] | Model | Host | None,
     folder: Path,
     n_seq_max: int | None,
     n_threads: int | None,
     *,
     own: ExitStack,
-) -> Context:
+) -> Host:
     """A context with the options of then on the model of then; `own` closes it."""
     told = contents["run"]["model"]
-    if isinstance(model, Context):
+    if isinstance(model, Host):
         if n_seq_max is not None or n_threads is not None:
             raise ValueError("n_seq_max and n_threads are the context's that was given")
         _check_model(model.model, told)

@@ -1,0 +1,20 @@
+"""Many machines: what runs on a cluster of Ray."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llamaherd.ray.data import Annotator as Annotator
+    from llamaherd.ray.herd import Herd as Herd
+
+_HOMES = {"Annotator": "llamaherd.ray.data", "Herd": "llamaherd.ray.herd"}
+__all__ = ["Annotator", "Herd"]
+
+
+def __getattr__(name: str) -> object:
+    """Each name when it is asked for: what one needs the others may do without."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,306 @@
+"""What runs in an actor's process: a model, a context, and what goes in and out.
+
+Nothing here knows Ray, which calls `orders` from one thread and `outputs` from another.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import socket
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Condition, RLock
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from llamaherd.core.errors import ContextError, NativeError
+from llamaherd.model.model import Model
+from llamaherd.native import _build_info
+from llamaherd.ray.cores import Claim, n_own_threads
+from llamaherd.ray.files import Files
+from llamaherd.ray.wire import ActorInfo, Change, Ended, HandIn, Report
+from llamaherd.run.context import Context
+from llamaherd.run.embedders import make_embedder
+from llamaherd.run.group import Group
+from llamaherd.run.prefixes import call_tree
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Sequence
+
+    from llamaherd.core.outcome import Output, Piece
+    from llamaherd.core.stats import RequestStats
+    from llamaherd.ray.files import Wanted
+    from llamaherd.run.embedders import EmbedSpec
+    from llamaherd.run.embedding import Embedder
+    from llamaherd.run.loop import Loop
+
+_GATHER_S = 0.1  # outputs of so long are told together: each telling costs a millisecond
+_SOON_S = 0.01  # where little is left to do
+_REPORT_S = 0.25  # longest time without a word
+
+
+def build() -> dict[str, str]:
+    """What must be the same everywhere for answers to be."""
+    from llamaherd import __version__  # noqa: PLC0415 - it imports all rooms
+
+    return {
+        "llamaherd": __version__,
+        "llama-cpp-python": _build_info.LLAMA_CPP_PYTHON_VERSION,
+        "llama.cpp": _build_info.LLAMA_BUILD_COMMIT,
+    }
+
+
+class Actor:
+    """A process of a herd."""
+
+    def __init__(self) -> None:
+        self._files = Files()
+        self._model: Model | None = None
+        self._loop: Loop | None = None
+        self._claim: Claim | None = None
+        self._outbox = Outbox()
+        self._groups: dict[int, Group] = {}
+        self._embedder: tuple[EmbedSpec, Embedder] | None = None
+        self._n_threads = 1
+
+    # ---- before it is ready ----
+
+    def build(self) -> dict[str, str]:
+        """See `build`."""
+        return build()
+
+    def missing(self, wanted: Sequence[Wanted]) -> list[int]:
+        """Which of these files are not here; the others are remembered."""
+        return self._files.missing(wanted)
+
+    def receive(self, wanted: Wanted, data: bytes, *, is_last: bool) -> None:
+        """Takes the next part of a file.
+
+        Raises:
+            OSError: It cannot be stored.
+            ModelLoadError: What came is not what should.
+        """
+        self._files.receive(wanted, data, is_last=is_last)
+
+    def open(
+        self,
+        number: int,
+        files: Sequence[Wanted],
+        scales: Sequence[float],
+        model: dict[str, Any],
+        context: dict[str, Any] | None,
+        n_cpus: float,
+        n_threads: int | None,
+    ) -> ActorInfo:
+        """Loads the model. Must come before all that follows.
+
+        Args:
+            number: The actor's.
+            files: The model's, then one for each adapter; `missing` has found them.
+            scales: Of the adapters.
+            model: Other arguments of `Model`.
+            context: Arguments of `Context`; None: the model is for embeddings.
+            n_cpus: CPUs that Ray counts for it.
+            n_threads: Threads; None: as many as suit these CPUs.
+
+        Raises:
+            LlamaHerdError: It cannot be loaded.
+        """
+        started_s = perf_counter()
+        paths = [self._files.path(file) for file in files]
+        n_model = len(paths) - len(scales)
+        loras: list[Any] = list(zip(paths[n_model:], scales, strict=True))
+        self._n_threads = n_threads or n_own_threads(n_cpus)
+        self._claim = Claim(self._n_threads)
+        self._model = Model(paths[0], lora=loras or None, **model)
+        if context is not None:
+            options = {**context, "n_threads": self._n_threads}
+            self._loop = Context(self._model, **options).loop
+            self._outbox.loop = self._loop
+        return ActorInfo(
+            actor=number,
+            node=socket.gethostname(),
+            pid=os.getpid(),
+            n_threads=self._n_threads,
+            cores=self._claim.cores,
+            load_s=perf_counter() - started_s,
+            memory_bytes=psutil.Process().memory_info().rss,
+            processor=_processor(),
+        )
+
+    # ---- from the thread for orders ----
+
+    def orders(self, orders: Sequence[HandIn | Change]) -> None:
+        """Takes requests in, and what is to become of those that came before.
+
+        Raises:
+            ContextError: The model cannot generate.
+        """
+        if self._loop is None:
+            raise ContextError("the model is one for embeddings: it cannot generate")
+        if self._claim is not None:
+            self._claim.pin()  # the loop's thread, and ggml's, come from this one
+        for order in orders:
+            if isinstance(order, HandIn):
+                self._hand_in(self._loop, order)
+            elif order.chunk in self._groups:
+                getattr(self._loop, order.kind)(self._groups[order.chunk])
+        for chunk in [c for c, group in self._groups.items() if group.is_over]:
+            del self._groups[chunk]
+
+    def _hand_in(self, loop: Loop, order: HandIn) -> None:
+        group = Group(
+            order.requests,
+            _Teller(order.chunk, self._outbox),
+            tree=None if order.is_alone else call_tree(order.requests),
+            is_alone=order.is_alone,
+            is_watched=order.is_watched,
+            is_counted=True,
+        )
+        self._groups[order.chunk] = group
+        self._outbox.add(order.chunk, group)
+        loop.hand_in(group)
+
+    # ---- from the thread for outputs ----
+
+    def outputs(self) -> Report:
+        """Waits for what is new, a quarter of a second at most."""
+        return self._outbox.collect()
+
+    # ---- from the thread for embeddings ----
+
+    def embed(self, spec: EmbedSpec, texts: Sequence[array[int]]) -> array[float]:
+        """Makes vectors of some texts, together.
+
+        Raises:
+            NativeError: A text was refused.
+            LlamaHerdError: The model has no vectors, or there is not enough memory.
+        """
+        if self._model is None:
+            raise NativeError("the model is not loaded", 0)
+        if self._embedder is None or self._embedder[0] != spec:
+            self._embedder = None  # two would take twice the memory
+            if self._claim is not None:
+                self._claim.pin()
+            own = replace(spec, n_threads=spec.n_threads or self._n_threads)
+            self._embedder = spec, make_embedder(self._model, own)
+        return self._embedder[1].run(texts)
+
+    def rest(self) -> None:
+        """Gives back what `embed` computed with."""
+        self._embedder = None
+
+
+class _Teller:
+    """Listens to a chunk."""
+
+    def __init__(self, chunk: int, outbox: Outbox) -> None:
+        self._chunk = chunk
+        self._outbox = outbox
+
+    def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
+        """A request has ended."""
+        self._outbox.put_output(self._chunk, i, output, stats)
+
+    def on_piece(self, piece: Piece) -> None:
+        """An answer has grown."""
+        self._outbox.put_piece(self._chunk, piece)
+
+    def on_end(self, error: BaseException | None) -> None:
+        """All have ended."""
+        self._outbox.put_end(self._chunk, error)
+
+
+class Outbox:
+    """What the caller's process is to be told, gathered.
+
+    Attributes:
+        loop: What tells; None before there is one.
+    """
+
+    def __init__(self) -> None:
+        self.loop: Loop | None = None
+        self._changed = Condition(RLock())
+        self._report = Report()
+        self._open: dict[int, Group] = {}
+        self._n_open = 0
+        self._last_s = 0.0
+
+    def add(self, chunk: int, group: Group) -> None:
+        """A chunk comes in."""
+        with self._changed:
+            self._open[chunk] = group
+            self._n_open += len(group.requests)
+
+    def put_output(self, chunk: int, i: int, output: Output, stats: RequestStats) -> None:
+        """A request has ended."""
+        with self._changed:
+            self._report.outputs.append((chunk, i, output, stats))
+            self._n_open -= 1
+            self._changed.notify_all()
+
+    def put_piece(self, chunk: int, piece: Piece) -> None:
+        """An answer has grown."""
+        with self._changed:
+            self._report.pieces.append((chunk, piece))
+            self._changed.notify_all()
+
+    def put_end(self, chunk: int, error: BaseException | None) -> None:
+        """All of a chunk's requests have ended."""
+        with self._changed:
+            group = self._open.pop(chunk)
+            if error is not None:
+                self._n_open -= len(group.open)
+            self._report.counts[chunk] = group.counts
+            self._report.ended.append(
+                Ended(chunk=chunk, error=_plain(error), n_fallbacks=group.n_fallbacks)
+            )
+            self._changed.notify_all()
+
+    def collect(self) -> Report:
+        """What is new: as soon as somebody waits for it, gathered otherwise."""
+        end_s = monotonic() + _REPORT_S
+        with self._changed:
+            while (left_s := self._due_s(end_s) - monotonic()) > 0:
+                self._changed.wait(left_s)
+            self._last_s = monotonic()
+            report, self._report = self._report, Report()
+            for chunk, group in self._open.items():
+                report.counts[chunk] = group.counts
+        if self.loop is not None:
+            report.plan = self.loop.plan
+            report.n_batches = self.loop.n_batches
+        return report
+
+    def _due_s(self, end_s: float) -> float:
+        """When to tell what there is."""
+        if self._report.pieces or (self._report.ended and not self._open):
+            return 0.0
+        if not self._report.is_news:
+            return end_s
+        plan = None if self.loop is None else self.loop.plan
+        is_low = plan is not None and self._n_open <= plan.n_seq_max
+        return min(end_s, self._last_s + (_SOON_S if is_low else _GATHER_S))
+
+
+def _plain(error: BaseException | None) -> BaseException | None:
+    """An error that can be sent."""
+    with suppress(Exception):
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+        return error
+    return RuntimeError(str(error))
+
+
+def _processor() -> str:
+    """The processor's name, for people."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

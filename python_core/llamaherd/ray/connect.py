@@ -1,0 +1,114 @@
+"""Ray itself: imported when it is needed, connected to, and left as it was found."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ClusterError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+class Closable(Protocol):
+    """A herd."""
+
+    def close(self) -> None:
+        """Gives its actors back."""
+
+
+_herds: WeakSet[Closable] = WeakSet()
+_own_lock = RLock()
+_is_own = False  # whether Ray was started here
+
+
+def import_ray() -> ModuleType:
+    """Ray's module.
+
+    Raises:
+        ClusterError: It is not installed.
+    """
+    try:
+        ray = importlib.import_module("ray")
+        if not hasattr(ray, "init"):
+            raise ImportError("that is no Ray")
+    except ImportError as error:
+        raise ClusterError(
+            f"Ray cannot be imported ({error}): pip install 'llamaherd[ray]'"
+        ) from None
+    return ray
+
+
+def connect(herd: Closable, address: str | None, n_cpus: float) -> ModuleType:
+    """Ray, connected to a cluster.
+
+    Args:
+        herd: Is closed before Ray is, when the interpreter ends.
+        address: Of a cluster; None: that which this process is connected to, or one on
+            this machine that is started for it.
+        n_cpus: That one has so many CPUs at least.
+
+    Raises:
+        ClusterError: Ray is not installed, or the cluster cannot be reached.
+        ValueError: This process is connected to another cluster.
+    """
+    global _is_own  # noqa: PLW0603 - Ray, too, is there once in a process
+    if address is not None:
+        address = checks.text("address", address)
+    ray = import_ray()
+    with _own_lock:
+        if not _herds:
+            # After Ray's own, so that it runs before: no actor is restarted at the end.
+            atexit.unregister(_close_all)
+            atexit.register(_close_all)
+        if not ray.is_initialized():
+            _start(ray, address, n_cpus)
+            _is_own = address is None
+        elif address not in (None, "auto", ray.get_runtime_context().gcs_address):
+            raise ValueError(
+                f"address is {address!r}, but this process is connected to Ray at "
+                f"{ray.get_runtime_context().gcs_address!r}: ray.shutdown() first"
+            )
+        _herds.add(herd)
+    return ray
+
+
+def leave(herd: Closable) -> None:
+    """A herd is closed. Ray goes with the last one, if it was started for them."""
+    global _is_own  # noqa: PLW0603 - see `connect`
+    with _own_lock:
+        _herds.discard(herd)
+        if _is_own and not _herds:
+            _is_own = False
+            import_ray().shutdown()
+
+
+def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN401
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
+    if address is None:
+        options["include_dashboard"] = False
+        options["num_cpus"] = max(os.cpu_count() or 1, int(n_cpus + 0.999))
+        # Not a cluster that the environment names: that is "auto".
+        options["address"] = "local"
+    else:
+        options["address"] = address
+    try:
+        ray.init(**options)
+    except Exception as error:
+        where = (
+            "Ray cannot be started here"
+            if address is None
+            else (f"address: there is no Ray at {address!r}")
+        )
+        raise ClusterError(f"{where}: {error}") from error
+
+
+def _close_all() -> None:
+    for herd in list(_herds):
+        herd.close()

@@ -1,0 +1,32 @@
+"""A cluster of Ray for the tests of this folder: two CPUs for actors, one to read."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[None]:
+    import ray  # noqa: PLC0415 - takes a second
+
+    with (
+        warnings.catch_warnings(),
+        tempfile.TemporaryDirectory(prefix="lh", dir="/tmp") as folder,
+    ):
+        warnings.simplefilter("ignore")
+        ray.init(
+            num_cpus=3,
+            include_dashboard=False,
+            _temp_dir=folder,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+        yield
+        ray.shutdown()

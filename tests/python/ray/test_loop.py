@@ -1,0 +1,356 @@
+"""The herd's loop on actors in this process: nothing is lost, nobody hangs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from fake_engine import answer, text_of
+from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
+from llamaherd.core.request import Request
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.ray.loop import HerdLoop
+from llamaherd.ray.member import State
+from llamaherd.run.call import Call
+from llamaherd.run.handle import Handle
+from local_place import LocalPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from llamaherd.ray.wire import HandIn
+
+BAD = 777  # a token that kills
+
+
+def requests(n: int, n_head: int = 12, max_tokens: int = 6) -> list[Request]:
+    """Prompts with one beginning in common; some of them are equal, and drawn."""
+    return [
+        Request(
+            tokens=array("i", [*range(1, n_head), 20 + i % 50, i % 7]),
+            max_tokens=max_tokens,
+            sampling=SamplingParams(temperature=1.0),
+            seed=i,
+        )
+        for i in range(n)
+    ]
+
+
+def poisoned(n: int, *bad: int) -> list[Request]:
+    made = requests(n)
+    for i in bad:
+        made[i].tokens.append(BAD)
+    return made
+
+
+def has_bad(order: HandIn) -> bool:
+    return any(BAD in request.tokens for request in order.requests)
+
+
+@contextmanager
+def herd(*places: LocalPlace, **options: object) -> Iterator[HerdLoop]:
+    loop = HerdLoop(places, n_slots=12, **options)
+    for place in places:
+        place.loop = loop
+    try:
+        yield loop
+    finally:
+        loop.close()
+        for place in places:
+            place.close()
+
+
+def check(results: lh.Results, asked: list[Request], *bad: int) -> None:
+    for i, (result, request) in enumerate(zip(results, asked, strict=True)):
+        if i in bad:
+            assert result.finish_reason == "error"
+            assert "died, twice" in result.error
+            assert result.error.endswith("it was killed")
+        else:
+            assert result.text == text_of(answer(request)[0])
+
+
+def test_actors_share_a_call_and_what_they_did_adds_up() -> None:
+    asked = requests(300)
+    with herd(LocalPlace(0), LocalPlace(1)) as loop:
+        results = Call(asked, seed=1).run(loop)
+    check(results, asked)
+    stats = results.stats
+    assert [row.actor for row in stats.actors] == [0, 1]
+    assert [row.node for row in stats.actors] == ["node0", "node1"]
+    assert sum(row.n_done for row in stats.actors) == 300
+    assert all(row.n_done > 50 for row in stats.actors)
+    assert sum(row.n_batches for row in stats.actors) == stats.n_batches > 0
+    assert stats.n_slots == 24
+    assert 0.3 < stats.mean_batch_occupancy <= 1
+    total = sum(row.n_prefill_tokens for row in stats.actors)
+    assert total == stats.n_prefill_tokens < stats.n_prompt_tokens / 3
+    assert all(result.stats.wall_s >= result.stats.queue_s >= 0 for result in results)
+
+
+def test_actors_never_have_many_more_prompts_than_slots() -> None:
+    places = LocalPlace(0), LocalPlace(1)
+    with herd(*places) as loop:
+        Call(requests(200), seed=1).run(loop)
+    for place in places:
+        sizes = [len(order.requests) for order in place.orders]
+        assert max(sizes) <= 24
+        assert sizes[-1] < 12  # the last ones are small
+
+
+@pytest.mark.parametrize("n_actors", [1, 2])
+def test_an_actor_that_dies_loses_nothing(n_actors: int) -> None:
+    seen: list[int] = []
+
+    def third(_: HandIn) -> bool:
+        seen.append(1)
+        return len(seen) == 3
+
+    asked = requests(150)
+    places = [LocalPlace(0, third), *map(LocalPlace, range(1, n_actors))]
+    with herd(*places) as loop:
+        results = Call(asked, seed=1).run(loop)
+    check(results, asked)
+    assert [row.n_deaths for row in results.stats.actors][0] == 1
+    assert results.stats.n_failed == 0
+
+
+@pytest.mark.parametrize("bad", [(0,), (17,), (3, 4, 99), tuple(range(40, 46))])
+def test_a_prompt_that_kills_its_actor_twice_fails_alone(bad: tuple[int, ...]) -> None:
+    asked = poisoned(120, *bad)
+    with herd(LocalPlace(0, has_bad), LocalPlace(1, has_bad)) as loop:
+        results = Call(asked, seed=1).run(loop)
+    check(results, asked, *bad)
+    assert results.stats.n_failed == len(bad)
+
+
+class SlowPlace(LocalPlace):
+    """One whose next actor takes a while."""
+
+    def restart(self, generation: int) -> None:
+        if generation == self.generation and self.state is State.READY:
+            self.state = State.STARTING
+            threading.Timer(0.5, self._back, [generation]).start()
+
+    def _back(self, generation: int) -> None:
+        self.state = State.READY
+        super().restart(generation)
+
+
+def test_a_prompt_is_not_to_blame_for_actors_that_died_before_it_came() -> None:
+    places = SlowPlace(0), SlowPlace(1)
+    asked = requests(2)
+    with herd(*places) as loop:
+        check(Call(asked, seed=1).run(loop), asked)
+        for place in places:
+            place.is_dead = True
+        check(Call(asked[:1], seed=1).run(loop), asked[:1])
+
+
+def test_on_error_stops_a_herd_as_well() -> None:
+    asked = poisoned(40, 3)
+    with (
+        herd(LocalPlace(0, has_bad)) as loop,
+        pytest.raises(lh.GenerationError, match=r"prompts\[3\] failed: .* died") as error,
+    ):
+        Call(asked, seed=1, on_error="stop").run(loop)
+    assert len(error.value.results) == 40
+
+
+def test_a_handle_of_a_poisoned_prompt_fails() -> None:
+    with herd(LocalPlace(0, has_bad)) as loop:
+        handle = Handle(loop, poisoned(1, 0)[0], None)
+        with pytest.raises(lh.GenerationError, match="died, twice"):
+            handle.result(20)
+
+
+def test_a_node_that_is_lost_is_no_prompts_fault() -> None:
+    seen: list[int] = []
+
+    def often(_: HandIn) -> bool:
+        seen.append(1)
+        return len(seen) < 6
+
+    request = requests(1)[0]
+    with herd(LocalPlace(0, often, is_crash=False)) as loop:
+        result = Handle(loop, request, None).result(20)
+    assert result.text == text_of(answer(request)[0])
+    assert len(seen) == 6
+
+
+def test_actors_that_all_die_end_the_call() -> None:
+    with (
+        herd(LocalPlace(0, lambda _: True), LocalPlace(1, lambda _: True)) as loop,
+        pytest.raises(ContextError, match="20 actors died one after the other"),
+    ):
+        # In pairs, so that it takes more deaths to fail one of them.
+        Call(requests(2000), seed=1).run(loop)
+
+
+def test_a_herd_whose_actors_cannot_be_started_says_why() -> None:
+    with (
+        herd(LocalPlace(0, lambda _: True, n_lives=2)) as loop,
+        pytest.raises(ContextError, match="no actor can be started: no room"),
+    ):
+        Call(requests(10), seed=1).run(loop)
+
+
+def test_patience_with_actors_that_do_not_come_ends() -> None:
+    place = LocalPlace(0)
+    place.state = State.STARTING
+    with (
+        herd(place, patience_s=0.2) as loop,
+        pytest.raises(ClusterError, match="there has been no actor for"),
+    ):
+        Call(requests(3), seed=1).run(loop)
+
+
+def test_work_waits_for_an_actor_that_comes_late() -> None:
+    asked = requests(5)
+    place = LocalPlace(0)
+    place.state, place.generation = State.STARTING, 0
+    with herd(place) as loop:
+
+        def come() -> None:
+            place.generation, place.state = 1, State.READY
+            loop.changed(place)
+
+        timer = threading.Timer(0.3, come)
+        timer.start()
+        results = Call(asked, seed=1).run(loop)
+        timer.join()
+    check(results, asked)
+
+
+def test_a_call_that_is_cancelled_keeps_what_it_has() -> None:
+    asked = requests(3000, max_tokens=40)
+    with herd(LocalPlace(0), LocalPlace(1)) as loop:
+        call = Call(asked, seed=1)
+        n_new = []
+
+        def on_output(_i: int, _output: object) -> None:
+            n_new.append(1)
+            if len(n_new) == 50:
+                call.cancel()
+
+        results = call.run(loop, on_output=on_output)
+        done = [r for r in results if r.finish_reason in ("stop", "length")]
+        assert 50 <= len(done) < 2000
+        assert {r.finish_reason for r in results} <= {"stop", "length", "cancelled"}
+        assert loop.wait(10)
+        again = requests(10)
+        check(Call(again, seed=1).run(loop), again)  # it is as good as new
+
+
+def test_what_an_actor_does_not_give_back_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("llamaherd.ray.loop._CANCEL_S", 0.2)
+    place = LocalPlace(0)
+    place.poll = lambda _: None  # type: ignore[method-assign]
+    with herd(place) as loop:
+        handle = Handle(loop, requests(1)[0], None)
+        handle.cancel()
+        assert handle.result(10).finish_reason == "cancelled"
+
+
+def test_callers_share_the_actors() -> None:
+    asked = [requests(150), requests(90, n_head=5), requests(40, n_head=30)]
+    with herd(LocalPlace(0), LocalPlace(1)) as loop:
+        found: dict[int, lh.Results] = {}
+        threads = [
+            threading.Thread(
+                target=lambda k=k: found.update({k: Call(asked[k], seed=1).run(loop)})
+            )
+            for k in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    for k in range(3):
+        check(found[k], asked[k])
+
+
+def test_a_stream_is_told_once_though_its_actor_dies() -> None:
+    request = requests(1, max_tokens=200)[0]
+    expected = text_of(answer(request)[0])
+    place = LocalPlace(0)
+    pieces: list[str] = []
+    with herd(place) as loop:
+        handle = Handle(loop, request, None, stream=True)
+        for piece in handle:
+            pieces.append(piece)
+            if len(pieces) == 2:
+                place.is_dead = True
+    assert "".join(pieces) == expected
+    assert len(pieces) > 2
+
+
+def test_a_herd_that_is_closed_ends_what_runs() -> None:
+    with herd(LocalPlace(0)) as loop:
+        handle = Handle(loop, requests(1, max_tokens=200)[0], None)
+        loop.close()
+        with pytest.raises(ContextClosedError):
+            handle.result(10)
+        with pytest.raises(ContextClosedError, match="the herd is closed"):
+            Handle(loop, requests(1)[0], None)
+        assert loop.is_closed
+        assert not loop.is_dead
+
+
+def test_a_model_for_embeddings_answers_nothing() -> None:
+    with (
+        herd(LocalPlace(0), problem="it is for embeddings") as loop,  # type: ignore[arg-type]
+        pytest.raises(ContextError, match="it is for embeddings"),
+    ):
+        Call(requests(1), seed=1).run(loop)
+
+
+def test_load_and_plan_are_those_of_all_actors() -> None:
+    with herd(LocalPlace(0), LocalPlace(1)) as loop:
+        assert loop.plan is None
+        assert loop.load.n_slots == 0
+        Call(requests(100), seed=1).run(loop)
+        assert loop.plan.n_seq_max == loop.load.n_slots == 24
+        assert loop.plan.n_ctx == 2 << 15
+        assert loop.load.n_running == loop.load.n_waiting == 0
+
+
+def test_the_thread_leaves_when_there_is_nothing_to_do() -> None:
+    with herd(LocalPlace(0)) as loop:
+        Call(requests(5), seed=1).run(loop)
+        assert loop.wait(5)
+        loop.settle()
+        before = time.monotonic()
+        Call(requests(5), seed=1).run(loop)
+        assert time.monotonic() - before < 30
+
+
+def test_a_prompt_with_priority_goes_to_an_actor_that_is_full() -> None:
+    place = LocalPlace(0)
+    with herd(place) as loop:
+        slow = [Handle(loop, request, None) for request in requests(60, max_tokens=250)]
+        first = requests(1)[0]
+        urgent = Request(
+            tokens=first.tokens, max_tokens=2, sampling=first.sampling, priority=5
+        )
+        assert Handle(loop, urgent, None).result(20).finish_reason in ("stop", "length")
+        for handle in slow:
+            handle.cancel()
+
+
+def test_an_error_of_the_actor_itself_is_told() -> None:
+    place = LocalPlace(0)
+
+    def fail(_orders: object, on_failure: Callable[[BaseException], None]) -> None:
+        on_failure(MemoryError("no room for a list"))
+
+    place.order = fail  # type: ignore[method-assign]
+    with herd(place) as loop, pytest.raises(MemoryError, match="no room for a list"):
+        Call(requests(3), seed=1).run(loop)
