@@ -245,15 +245,10 @@ class Member:
     def order(
         self,
         orders: Sequence[HandIn | Change],
-        on_failure: Callable[[BaseException], None],
+        then: Callable[[BaseException | None], None],
     ) -> None:
-        """Hands orders over, in their order. Returns at once."""
-
-        def then(_: object, error: BaseException | None) -> None:
-            if error is not None:
-                on_failure(error)
-
-        self._call("orders", "orders", [list(orders)], then)
+        """Hands orders over; `then` is called when they are there, or with an error."""
+        self._call("orders", "orders", [list(orders)], lambda _, error: then(error))
 
     def poll(self, then: Callable[[Any, BaseException | None], None]) -> None:
         """Asks for what is new; `then` is called with the report, or with an error."""

@@ -16,6 +16,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.estimation import gold_file
+from llamaherd.research.estimation.gold_codes import CodeReader, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _FORMAT = 1
-OURS = ("id", "text", "label", "prob")  # columns of the CSV that are no coder's
+# Columns of the CSV that are no coder's.
+OURS = ("id", "text", "model_label", "inclusion_prob")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,7 +84,8 @@ class GoldSample:
             codes: n codes; or a mapping or data frame with n codes for each coder.
             coder: Name of the one coder.
 
-        Codes are labels, as texts or as what `str` makes them; None and NaN are none.
+        Codes are labels, as texts or as what `str` makes them, in any case; None, NaN and
+        what `read_gold` takes for no code are none.
 
         Raises:
             ValueError: They are not as many as texts, or no labels.
@@ -102,16 +105,17 @@ class GoldSample:
             raise ValueError(
                 f"codes of {coder!r} must be {len(self)}, one for each text of the sample"
             )
-        known = set(self.names)
+        reader = CodeReader(self.names)
         made: list[str | None] = []
+        problems = []
         for i, code in enumerate(codes):
-            text = (label_text(code) or "").strip() or None
-            if text is not None and known and text not in known:
-                raise ValueError(
-                    f"codes of {coder!r} must be among {', '.join(self.names)}, not "
-                    f"{checks.shown(text)} (row {i + 1}, id {self.ids[i]})"
-                )
-            made.append(text)
+            label, problem = reader.read(label_text(code) or "")
+            made.append(label)
+            if problem:
+                where = f"codes of {coder!r}, row {i + 1} (id {self.ids[i]})"
+                problems.append(f"{where}: {problem}")
+        if problems:
+            raise ValueError(several(problems))
         return made
 
     def write(
@@ -134,7 +138,8 @@ class GoldSample:
             path: Of the CSV.
             coders: Names of the columns for codes; None: the sample's, or "code".
             blind: Without the model's label and the inclusion probability, of which
-                coders should not know; else with columns `label` and `prob`.
+                coders should not know; else with columns `model_label` and
+                `inclusion_prob`.
             shuffle: In a random order, from the draw's seed, so that codes of the first
                 texts only are a random part.
             bom: With the mark by which Excel knows UTF-8.
@@ -156,7 +161,12 @@ class GoldSample:
         order = np.arange(len(self))
         if shuffle:
             order = np.random.default_rng(self.design["seed"]).permutation(len(self))
-        header = ["id", "text", *([] if blind else ["label", "prob"]), *names]
+        header = [
+            "id",
+            "text",
+            *([] if blind else ["model_label", "inclusion_prob"]),
+            *names,
+        ]
         rows = [header]
         probs = self.probs
         for i in order.tolist():
@@ -175,7 +185,7 @@ class GoldSample:
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
-        """A data frame with a row for each text: row, id, text, label, prob, codes.
+        """A data frame: row, id, text, model_label, inclusion_prob, codes.
 
         Raises:
             ImportError: pandas is not installed.
@@ -186,8 +196,8 @@ class GoldSample:
             "row": self.rows,
             "id": self.ids,
             "text": self.texts,
-            "label": self.labels,
-            "prob": self.probs,
+            "model_label": self.labels,
+            "inclusion_prob": self.probs,
         }
         return pd.DataFrame(
             {**columns, **dict(zip(self.coders, self.codes, strict=True))}
@@ -250,15 +260,6 @@ class GoldSample:
             f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
             f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
         )
-
-
-def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
-    """What tells data from others: SHA-256 of ids and texts, as JSON in UTF-8."""
-    digest = hashlib.sha256()
-    for pair in zip(ids, texts, strict=True):
-        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
-        digest.update(b"\n")
-    return digest.hexdigest()
 
 
 def label_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a label is
