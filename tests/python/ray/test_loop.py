@@ -116,7 +116,7 @@ def test_an_actor_that_dies_loses_nothing(n_actors: int) -> None:
     with herd(*places) as loop:
         results = Call(asked, seed=1).run(loop)
     check(results, asked)
-    assert [row.n_deaths for row in results.stats.actors][0] == 1
+    assert results.stats.actors[0].n_deaths == 1
     assert results.stats.n_failed == 0
 
 
