@@ -50,8 +50,8 @@ def kills(found: dict[str, Any]) -> list[str]:
     """What it costs that actors are killed all the time."""
     return [
         f"{found['n_kills']} times a worker of two was killed (SIGKILL) while they",
-        f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost, none came",
-        "twice, and all were those of one machine. It took",
+        f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost,",
+        "none came twice, and all were those of one machine. It took",
         f"{found['wall_s']:.0f} s, one context {found['wall_alone_s']:.0f} s.",
     ]
 
