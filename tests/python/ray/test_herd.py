@@ -84,7 +84,9 @@ def test_answers_are_those_of_one_context(
     assert [r.tokens for r in there] == [r.tokens for r in here]
     assert there.texts == here.texts
     assert [r.parsed for r in there] == [r.parsed for r in here]
-    assert [r.logprobs for r in there] == [r.logprobs for r in here]
+    if "logprobs" in settings:  # those of drafted tokens are rounded otherwise
+        each = [np.concatenate([r.logprobs for r in out]) for out in (there, here)]
+        assert np.allclose(*each, rtol=1e-5)
     if "n" in settings:
         each = [[r.text for r in samples] for samples in there.samples]
         assert each == [[r.text for r in samples] for samples in here.samples]
@@ -100,14 +102,10 @@ def test_scores_are_those_of_one_context(herd: lh.ray.Herd, context: lh.Context)
     there = lh.classify_parallel(herd, PROMPTS, labels)
     assert np.array_equal(there.probs, here.probs)
     texts = [[f" {i % 7}", " something else"] for i in range(len(PROMPTS))]
-    assert [
-        [each.logprob for each in row] for row in lh.score_parallel(herd, PROMPTS, texts)
-    ] == [
-        [each.logprob for each in row]
-        for row in lh.score_parallel(context, PROMPTS, texts)
-    ]
-    of_here, of_there = (lh.perplexity(c, PROMPTS[:20]) for c in (context, herd))
-    assert list(of_there) == list(of_here)
+    of_here, of_there = (lh.score_parallel(c, PROMPTS, texts) for c in (context, herd))
+    assert np.array_equal(of_there.logprob, of_here.logprob)
+    found = [lh.perplexity(c, PROMPTS[:20]).perplexity for c in (context, herd)]
+    assert np.array_equal(*found)
 
 
 def test_vectors_are_those_of_one_model(herd: lh.ray.Herd, context: lh.Context) -> None:
@@ -118,7 +116,7 @@ def test_vectors_are_those_of_one_model(herd: lh.ray.Herd, context: lh.Context) 
     assert there.errors == here.errors
     assert there.stats.n_batches == here.stats.n_batches
     together = lh.embed_parallel(herd, texts)
-    assert np.allclose(together.vectors[:-1], here.vectors[:-1], atol=1e-5)
+    assert np.allclose(together.vectors[:-1], here.vectors[:-1], atol=1e-3)
 
 
 def test_an_encoder_makes_vectors_and_nothing_else(
