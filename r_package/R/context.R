@@ -20,13 +20,6 @@
 #'   them fit where lengths differ and memory is short. `"auto"`: what suits the prompts of
 #'   each call.
 #' @param n_batch Tokens of prompts that are worked on in one step at most. NULL chooses.
-#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes
-#'   of this machine, by Ray, which is started for them. `"auto"`: on the Ray cluster that
-#'   runs here; an address such as `"ray://host:10001"` or `"host:6379"`: on that one. Sizes
-#'   are then each process's, and two more settings may be given: `n_actors`, the number of
-#'   processes, or `"nodes"` (the default) or `"numa"` for one on each; and `num_cpus`, the
-#'   processors of each. Results are those of one context. Needs Python's package ray:
-#'   `reticulate::py_install("ray")`.
 #' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
 #'   `"q8_0"`), `offload_kqv`, `swa_full`, and `deterministic` (TRUE: every answer is the
@@ -36,6 +29,13 @@
 #'   `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
 #'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name
 #'   is an error.
+#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes
+#'   of this machine, by Ray, which is started for them. `"auto"`: on the Ray cluster that
+#'   runs here; an address such as `"ray://host:10001"` or `"host:6379"`: on that one. Sizes
+#'   are then each process's, and two more settings may be given: `n_actors`, the number of
+#'   processes, or `"nodes"` (the default) or `"numa"` for one on each; and `num_cpus`, the
+#'   processors of each. Results are those of one context. Needs Python's package ray:
+#'   `reticulate::py_install("ray")`.
 #' @returns A `llamaherd_context`. `close()` gives its memory back; so does R when no
 #'   variable holds it any more.
 #' @seealso [generate_parallel()]
@@ -53,8 +53,8 @@ context_create <- function(
   verbosity = 1L,
   kv_layout = "auto",
   n_batch = NULL,
-  cluster = NULL,
-  ...
+  ...,
+  cluster = NULL
 ) {
   object <- check_model(model)
   verbosity <- check_whole(verbosity)
