@@ -1,6 +1,6 @@
 """A herd of two actors of one thread against one context of two, on this machine.
 
-python benchmarks/herd.py MODEL [--prompts 400] [--runs 3] [--output FILE]
+python benchmarks/herd.py MODEL [--prompts 160] [--runs 3] [--output FILE]
 python benchmarks/herd.py --page   # what was measured into docs/cluster.md
 
 Runs take turns, so that what else the machine does falls on both. Texts must be the same.
@@ -44,7 +44,7 @@ def measure(path: Path, n: int, n_runs: int) -> dict[str, Any]:
     """
     import ray  # noqa: PLC0415 - `--page` needs none
 
-    settings: dict[str, Any] = {"max_tokens": 64, "ignore_eos": True}
+    settings: dict[str, Any] = {"max_tokens": 48, "ignore_eos": True}
     walls: dict[str, list[float]] = {"context": [], "herd": []}
     with tempfile.TemporaryDirectory(prefix="lh", dir="/tmp") as folder:
         ray.init(
@@ -59,7 +59,7 @@ def measure(path: Path, n: int, n_runs: int) -> dict[str, Any]:
             ready_s = time.perf_counter() - started
             asked = prompts(n)
             for host in (context, herd):  # KV caches are made
-                lh.generate_parallel(host, asked[:80], **settings)
+                lh.generate_parallel(host, asked[:40], **settings)
             n_tokens = 0
             for _ in range(n_runs):
                 one = lh.generate_parallel(context, asked, **settings)
@@ -129,7 +129,7 @@ def main() -> None:
     """Measures, or writes the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, nargs="?")
-    parser.add_argument("--prompts", type=int, default=400)
+    parser.add_argument("--prompts", type=int, default=160)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--page", action="store_true", help="write docs/cluster.md")
