@@ -59,7 +59,7 @@ $(MINILM): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-r asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-capi test-python test-light test-r prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -93,6 +93,11 @@ test-capi: system-dev $(DEV) models ## the C API's tests alone
 
 test-python: system-dev setup $(DEV) models ## pytest alone
 	@scripts/test.sh python
+
+test-light: system-dev setup $(DEV) models ## pytest of the rooms that hardly run a model
+	@scripts/test.sh light
+
+prepare: system-dev $(DEV) models ## what tests and checks need beside `make setup`
 
 test-r: system-dev setup $(SMOLLM2) ## testthat alone
 	@scripts/test.sh r

@@ -166,12 +166,15 @@ def run_server(
     *,
     streams: bool,
 ) -> Pass:
-    """The same over HTTP, on connections that stay."""
+    """The same over HTTP, on connections that stay.
+
+    Of streams each has its own: llama-server ends a connection with its stream.
+    """
     connections = local()
     first_s: list[float] = []
 
     def ask(prompt: str) -> str:
-        if not hasattr(connections, "http"):
+        if streams or not hasattr(connections, "http"):
             connections.http = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
         path, body = make_body(prompt, n, streams=streams)
         asked = time.perf_counter()

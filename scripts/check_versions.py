@@ -22,6 +22,7 @@ LLAMA_PINS = {
     "pyproject.toml": r"llama-cpp-python==([0-9.]+)",
     "CHANGELOG.md": r"llama-cpp-python (\d[0-9.]*\d)",
     "README.md": r"llama-cpp-python (\d[0-9.]*\d)",
+    "docs/how-it-works.md": r"llama-cpp-python (\d[0-9.]*\d)",
 }
 
 

@@ -1,4 +1,4 @@
-"""Runs the README's examples in R, Python and C as a reader would.
+"""Runs the README's examples in R and Python, and that of docs/c.md, as a reader would.
 
 The model and the texts are linked into a scratch folder under the names that the
 examples use.
@@ -17,7 +17,7 @@ import llamaherd
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
-N_BLOCKS = {"r": 7, "python": 2, "c": 1}  # those of R go on with the first
+N_BLOCKS = {"r": 6, "python": 2, "c": 1}  # those of R go on with the first
 
 
 def blocks(text: str) -> dict[str, str]:
@@ -46,7 +46,8 @@ def commands(language: str, code: str, folder: Path) -> list[list[str]]:
 def main() -> None:
     """Run each example; exit with 1 if one fails."""
     model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"])
-    examples = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    pages = ("README.md", "docs/c.md")
+    examples = blocks("\n".join((ROOT / p).read_text(encoding="utf-8") for p in pages))
     env = {**os.environ, "MPLBACKEND": "agg"}  # no window
     passed = 0
     with tempfile.TemporaryDirectory() as name:

@@ -21,6 +21,24 @@ if TYPE_CHECKING:
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _FOLDER = _CACHE / "llamaherd" / "models"
 
+# Of these most tests compute little, or on one core: they can run beside something else.
+_LIGHT = ("benchmarks", "cli", "core", "hub", "memory", "research", "schedule", "site")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("llamaherd")
+    group.addoption("--only-light", action="store_true", help="the light rooms alone")
+    group.addoption("--without-light", action="store_true", help="all other rooms")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    only, without = (config.getoption(f"--{x}-light") for x in ("only", "without"))
+    if not (only or without) or not collection_path.is_file():
+        return None
+    light = (Path(__file__).parent / "python" / room for room in _LIGHT)
+    is_light = not set(light).isdisjoint(collection_path.parents)
+    return True if is_light == without else None
+
 
 def _model_path(variable: str, name: str) -> Path:
     path = Path(os.environ.get(variable) or _FOLDER / name)

@@ -11,7 +11,7 @@
 #'
 #' @param data A data frame: a tibble stays one, and groups stay.
 #' @param text Its column of texts, without quotes, or an expression of its columns such as
-#'   `paste(title, body)`.
+#'   `paste(title, body)`, whose texts become a new column, `coded_text`.
 #' @param codebook A codebook made by [codebook()].
 #' @param context A context made by [context_create()].
 #' @param ... Nothing: what follows must be named.
@@ -28,10 +28,11 @@
 #'   Otherwise they are cut into parts of about the same length; `"first"`, `"last"`: that part
 #'   alone counts; `"majority"`: the label of most parts; `"mean"`: the mean of their
 #'   probabilities.
-#' @param part_tokens Most tokens of a part; NULL: what the context has room for.
+#' @param part_tokens Most tokens of a part; NULL: 2,048, or what the context has room for if
+#'   that is less; a text for which there is room stays whole.
 #' @param journal Path of a file that results are stored in as they come, so that the same call
 #'   run again after a crash goes on; TRUE: one in the working directory, named after the
-#'   codebook's hash and the model's file. See [generate_parallel()].
+#'   codebook's hash and the model's file, as a message tells. See [generate_parallel()].
 #' @param progress,verbosity,on_error As in [generate_parallel()].
 #' @param seed,temperature,max_tokens For what is written.
 #' @returns `data` with new columns, and `llamaherd_coded` in front of its classes.
@@ -39,7 +40,8 @@
 #'   For one label: `label`, a factor, ordered for an ordinal scale; `prob`; `margin`; `entropy`;
 #'   `coverage`; for an ordinal scale `mean`, the expected place from 1; `p_<label>`, the
 #'   probability of each label; `error`, the reason why there is no label, NA if nothing went
-#'   wrong. See [classify_parallel()] for what they are. For several labels: `label`, those
+#'   wrong; `coded_text`, if `text` is an expression, what was coded. See [classify_parallel()]
+#'   for what they are. For several labels: `label`, those
 #'   above 0.5 with `"; "` between them, `coverage`, `p_<label>` and `error`. For fields: those
 #'   fields and `error`. With `method = "generate"`: `label` and `error`.
 #'
@@ -47,7 +49,8 @@
 #'   columns; `names`, the labels; `probs`, names of the columns of their probabilities;
 #'   `columns`, names of the new columns by what they are; `codebook`; `run`, with the model's
 #'   file and its SHA-256, the prompts, the settings, versions and the machine, and `run_json`,
-#'   the same as JSON; `stats`. Verbs of dplyr keep it that keep the columns of texts and labels.
+#'   the same as JSON; `stats`. Verbs of dplyr and [merge()] keep it that keep the columns of texts
+#'   and labels; [coded_restore()] gives it back to a data frame that has lost it.
 #' @seealso [codebook()], [prompt_preview()], [robustness()], [last_results()] after Ctrl-C
 #' @export
 #' @examples
@@ -94,20 +97,30 @@ annotate_texts <- function(
   display <- list(verbosity = check_whole(verbosity), progress = check_flag(progress))
 
   roles <- py_call("annotate_roles", codebook$content, options, error_call = error_call)
-  names <- new_names(as_text(roles), columns, names(data), error_call)
+  roles <- c(as_text(roles), if (!texts$is_column) "coded_text")
+  names <- new_names(roles, columns, names(data), error_call)
   run <- quietly(
     display$verbosity < 0,
-    run_coding(object, texts$values, codebook, options, display$progress, error_call)
+    run_coding(
+      object,
+      texts$values,
+      codebook,
+      options,
+      new_bar(display$progress),
+      error_call,
+      display$verbosity
+    )
   )
-  result <- coded_frame(data, texts$name, codebook, names, run$columns)
+  result <- coded_frame(data, texts, codebook, names, run$columns)
   if (run$interrupted) {
-    interrupt_coding(result, run$columns, display$verbosity)
+    interrupt_coding(result, run, display$verbosity)
   }
+  document_coding(result)
   report_coding(result, run$columns, options$on_error, display$verbosity, error_call)
   result
 }
 
-# The texts, NULL for NA, and what their column is called.
+# The texts, NULL for NA; what their column is called, and whether `data` has it.
 texts_of <- function(data, quosure, error_call) {
   plain <- without_groups(data)
   values <- rlang::try_fetch(
@@ -151,7 +164,8 @@ texts_of <- function(data, quosure, error_call) {
     hint <- "Convert it with iconv(), or declare its Encoding()."
     abort_argument(arg, "valid text", values[[bad[[1]]]], error_call, hint)
   }
-  list(values = text_list(utf8), name = name)
+  is_column <- name %in% names(data) && identical(as.character(plain[[name]]), values)
+  list(values = text_list(utf8), texts = utf8, name = name, is_column = is_column)
 }
 
 # For Python: NULL for NA, which would become the text "NA".
@@ -284,8 +298,16 @@ renamed <- function(made, columns, error_call) {
   made[!is.na(made)]
 }
 
-# Returns Python's columns, and whether Ctrl-C ended the call.
-run_coding <- function(context, texts, codebook, options, progress, error_call) {
+# Returns Python's columns, whether Ctrl-C ended the call, and the journal's path.
+run_coding <- function(
+  context,
+  texts,
+  codebook,
+  options,
+  bar,
+  error_call,
+  verbosity = -1L
+) {
   start <- py_call(
     "annotate_start",
     context,
@@ -294,23 +316,31 @@ run_coding <- function(context, texts, codebook, options, progress, error_call) 
     options,
     error_call = error_call
   )
-  run_in_slices(
+  journal <- start[["journal"]]
+  if (isTRUE(options$journal) && verbosity >= 0) {
+    cli::cli_inform("The journal is {.path {journal}}.")
+  }
+  run <- run_in_slices(
     start,
     \(job) py_call("annotate_result", job, error_call = error_call),
-    length(texts),
-    progress,
+    bar,
     error_call
   )
+  c(run, list(journal = journal))
 }
 
-coded_frame <- function(data, text, codebook, names, found) {
+# `texts` is what texts_of() returned.
+coded_frame <- function(data, texts, codebook, names, found) {
   labels <- as_text(found[["labels"]])
+  text <- if (texts$is_column) texts$name else unname(names["coded_text"])
   # Counts by label, say, are no coded texts.
-  needs <- c(names[names(names) == "label"], intersect(text, names(data)))
+  needs <- c(names[names(names) == "label"], text[!is.na(text)])
   if (length(needs) < 2) {
     needs <- unique(c(needs, names))[1:2]
   }
-  new <- new_columns(found, codebook, labels)[names(names)]
+  new <- new_columns(found, codebook, labels)
+  new$coded_text <- texts$texts
+  new <- new[names(names)]
   known <- inherits(data, "llamaherd_coded")
   data <- if (known) without_coding(data) else data
   for (role in names(names)) {
@@ -354,12 +384,12 @@ new_columns <- function(found, codebook, labels) {
   made
 }
 
-interrupt_coding <- function(result, found, verbosity) {
+interrupt_coding <- function(result, run, verbosity) {
   the$last_results <- result
   is_interrupted(Sys.sleep(0))
-  n_done <- sum(!is.na(as_text(found[["labels"]])))
+  n_done <- sum(!is.na(as_text(run$columns[["labels"]])))
   message <- sprintf("Interrupted: %d of %d texts coded.", n_done, nrow(result))
-  interrupt(message, result, verbosity)
+  interrupt(message, result, verbosity, run$journal)
 }
 
 # One warning for all that failed, or the error that on_error = "stop" asks for.

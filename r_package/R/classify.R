@@ -83,7 +83,17 @@ classify_parallel <- function(
     task_options(prompts, error_call)
   )
   task <- new_task("classify_start", "classify_result", new_classes)
-  run_task(task, object, prompts, options, error_call)
+  result <- run_task(task, object, prompts, options, error_call)
+  settings <- options[c("labels", "normalize")]
+  document_answers(
+    "classify_parallel",
+    context,
+    prompts,
+    result,
+    result$label,
+    settings
+  )
+  result
 }
 
 # What the model reads, and what the user gets.

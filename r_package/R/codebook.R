@@ -12,7 +12,8 @@
 #' @param question What is to be done, in words for the model.
 #' @param labels Character vector of labels, or definitions with labels as names:
 #'   `c(negative = "Complains or attacks.", neutral = "")`. A factor stands for its levels; an
-#'   ordered one makes `type` `"ordinal"`.
+#'   ordered one makes `type` `"ordinal"`. Numbers, such as 0 and 1, become the labels `"0"` and
+#'   `"1"`.
 #' @param type `"label"`: one of them; `"ordinal"`: one, and their order has a meaning, from the
 #'   least to the most; `"multiple"`: any number of them; `"fields"`: data by `schema`, which is
 #'   the default where there is one.
@@ -176,6 +177,15 @@ labels_json <- function(x, error_call) {
   }
   if (is.factor(x)) {
     x <- levels(x)
+  }
+  if (is.numeric(x) && is.null(attr(x, "class")) && all(is.finite(x))) {
+    numbers <- vapply(x, format, "", digits = 15, scientific = FALSE)
+    x <- stats::setNames(numbers, names(x))
+  }
+  if (!is.character(x)) {
+    must <- "a character vector of labels, or of definitions with labels as names"
+    hint <- "as.character() makes labels of values."
+    abort_argument("labels", must, x, error_call, hint)
   }
   texts <- check_text(x, "labels", error_call)
   given <- as_utf8(rlang::names2(x))

@@ -34,6 +34,16 @@ rbind.llamaherd_coded <- function(...) {
   do.call(rbind, frames)
 }
 
+# A join on the left of which coded texts are. Where it renames their columns, what is left is
+# the data frame alone.
+#' @export
+merge.llamaherd_coded <- function(x, y, ...) {
+  if (inherits(y, "llamaherd_coded")) {
+    y <- without_coding(y)
+  }
+  as_coded(merge(without_coding(x), y, ...), attr(x, "llamaherd"))
+}
+
 #' @exportS3Method dplyr::dplyr_reconstruct
 dplyr_reconstruct.llamaherd_coded <- function(data, template) {
   plain <- if (inherits(data, "llamaherd_coded")) without_coding(data) else data
@@ -66,17 +76,98 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
   as.data.frame(without_coding(x), ...)
 }
 
+#' Give coded texts back how they came about
+#'
+#' What [annotate_texts()] returns knows by which codebook, prompts and model its labels came
+#' about, which [report()], [plot()][plots] and [gold_sample()] need. A CSV file, a join that has
+#' it on the right, [cbind()] or [transform()] keep the columns alone. This gives the rest back,
+#' from what `annotate_texts()` returned: keep that with [saveRDS()].
+#'
+#' @param data A data frame with the columns of texts and labels, of some or all of the rows that
+#'   were coded, in any order, with any further columns. Labels may be text, as a CSV has them.
+#' @param coded What `annotate_texts()` returned.
+#' @returns `data` as what `annotate_texts()` returns. A text that was not coded, or that has
+#'   another label than then, is an error.
+#' @seealso [report()]
 #' @export
-print.llamaherd_coded <- function(x, ...) {
+#' @examples
+#' \dontrun{
+#' coded <- annotate_texts(tweets, text, tone, context)
+#' saveRDS(coded, "coded.rds")
+#'
+#' joined <- read.csv("coded-and-joined.csv")
+#' report(coded_restore(joined, readRDS("coded.rds")))
+#' }
+coded_restore <- function(data, coded) {
+  error_call <- rlang::current_env()
+  check_data(data, error_call)
+  check_class(coded, "llamaherd_coded", "coded", error_call, null = FALSE)
+  coding <- attr(coded, "llamaherd")
+  if (inherits(data, "llamaherd_coded")) {
+    data <- without_coding(data)
+  }
+  needs <- c(coding$text, coding$label)
+  missing <- setdiff(needs, names(data))
+  if (length(missing) > 0) {
+    abort(
+      c(
+        "{.arg data} has no column {.field {missing[[1]]}}, which it had when it was coded.",
+        i = "There are {.field {utils::head(names(data), 10)}}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  check_same_coding(data, coded, needs, error_call)
+  if (is.factor(coded[[coding$label]])) {
+    data[[coding$label]] <- factor(
+      as.character(data[[coding$label]]),
+      levels(coded[[coding$label]]),
+      ordered = is.ordered(coded[[coding$label]])
+    )
+  }
+  as_coded(data, coding)
+}
+
+# Each row must be one of those that were coded.
+check_same_coding <- function(data, coded, needs, error_call) {
+  keys <- function(frame) {
+    parts <- lapply(needs, \(name) {
+      encodeString(as.character(frame[[name]]), quote = "\"")
+    })
+    do.call(paste, parts)
+  }
+  other <- which(!keys(data) %in% keys(coded))
+  if (length(other) > 0) {
+    row <- other[[1]]
+    values <- vapply(needs, \(name) as.character(data[[name]][[row]]), "")
+    abort(
+      c(
+        "Row {row} of {.arg data} is none of those that were coded, or has another label.",
+        i = "Its {.field {needs}}: {.val {shorten(values, 40L)}}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+}
+
+#' @export
+print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
   coding <- attr(x, "llamaherd")
   label <- coding$label
   counts <- ""
   if (length(label) == 1 && is.factor(x[[label]])) {
-    n <- table(x[[label]])
-    shown <- utils::head(n[n > 0], 6)
+    shares <- table(x[[label]])
+    shown <- utils::head(shares[shares > 0], 6)
     counts <- paste0(": ", paste(names(shown), shown, collapse = ", "))
   }
   cat(sprintf("<llamaherd_coded> %d texts%s\n", nrow(x), counts))
-  print(without_coding(x), ...)
+  data <- without_coding(x)
+  if (inherits(data, "tbl_df")) {
+    print(data, ..., n = n, width = width)
+  } else {
+    print_rows(data, n, width, c(coding$text, label, coding$columns["prob"]))
+  }
   invisible(x)
 }

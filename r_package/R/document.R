@@ -2,8 +2,12 @@
 #'
 #' Between `document_start()` and `document_end()` a text file records what this session does
 #' with models: which files are loaded, with their SHA-256, which calls answer how many
-#' prompts with which settings, and the SHA-256 of what went in and came out. Each event is in
-#' the file when it has happened, so that a crash leaves all that was.
+#' prompts with which settings, and the SHA-256 of what went in and came out; which texts were
+#' coded, by which codebook, drawn for people, compared and estimated from. Each event is in the
+#' file when it has happened, so that a crash leaves all that was.
+#'
+#' A log may be given away: it has none of the texts, and names nobody. Files are there with their
+#' whole paths, in which `~` stands for your home folder; numbers are those that `"auto"` became.
 #'
 #' `document_end()` writes the SHA-256 of the whole file into a file of the same name that
 #' ends in `.sha256`, in the form that `sha256sum --check` takes.
@@ -42,7 +46,7 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
   }
   check_new_file(path, append, error_call)
   now <- Sys.time()
-  the$document <- list(path = normalizePath(path), start = now, folder = getwd())
+  the$document <- list(path = normalizePath(path), start = now)
   write_log(
     if (append && file.size(path) > 0) "",
     "llamaherd run log",
@@ -60,8 +64,7 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
         platform = R.version$platform,
         os = info[["sysname"]],
         release = info[["release"]],
-        user = info[["user"]],
-        working_directory = getwd()
+        working_directory = log_path(getwd())
       ),
       metadata
     )
@@ -120,19 +123,75 @@ document_event <- function(event, details) {
   write_log(sprintf("- [%s] %s", stamp(Sys.time()), event), paste0("    ", lines))
 }
 
-# What a call answered: settings, and SHA-256 of what went in and came out.
-document_answers <- function(event, prompts, result, options) {
+# What a call answered: settings, and SHA-256 of what went in and came out, which is `output`.
+document_answers <- function(event, context, prompts, result, output, settings) {
   document_event(event, \() {
-    text <- if (is.data.frame(result)) attr(result, "text") else plain(result)
-    list(
-      n_prompts = length(prompts$values),
-      n_failed = sum(attr(result, "finish_reason") == "error"),
-      input_hash = lines_sha256(prompts$text),
-      output_hash = lines_sha256(text),
-      seed = attr(result, "stats")$seed,
-      settings = options$sampling[lengths(options$sampling) > 0]
+    c(
+      list(
+        model = basename(context$model$path),
+        n_prompts = length(prompts$values),
+        n_failed = sum(attr(result, "finish_reason") == "error"),
+        input_hash = lines_sha256(prompts$text),
+        output_hash = lines_sha256(output)
+      ),
+      sizes_of(attr(result, "stats")),
+      list(settings = settings[lengths(settings) > 0])
     )
   })
+}
+
+# What "auto" became.
+sizes_of <- function(stats) {
+  unclass(stats)[intersect(c("n_slots", "n_ctx", "seed"), names(stats))]
+}
+
+# What annotate_texts() did.
+document_coding <- function(result) {
+  document_event("annotate_texts", \() {
+    coding <- attr(result, "llamaherd")
+    run <- coding$run
+    c(
+      list(
+        model = run$model[intersect(c("file", "sha256"), names(run$model))],
+        codebook = coding$codebook$hash,
+        n_texts = nrow(result),
+        input_hash = run$texts_sha256,
+        output_hash = lines_sha256(labels_of_coding(result, coding))
+      ),
+      sizes_of(coding$stats),
+      list(settings = run$settings)
+    )
+  })
+}
+
+# Texts: of fields JSON. NULL where the columns are not there.
+labels_of_coding <- function(x, coding) {
+  coding$answers %||%
+    if (isTRUE(coding$label %in% names(x))) as.character(x[[coding$label]])
+}
+
+# A file as a log names it: the whole path, which says where it is from any folder. The home
+# folder's name is its owner's.
+log_path <- function(path) {
+  is_whole <- grepl("^(/|~|[A-Za-z]:|\\\\\\\\)", path)
+  path <- if (is_whole) path else file.path(getwd(), path)
+  path <- normalizePath(path, winslash = "/", mustWork = FALSE)
+  homes <- c("~", Sys.getenv(c("HOME", "USERPROFILE")))
+  homes <- normalizePath(homes[nzchar(homes)], winslash = "/", mustWork = FALSE)
+  for (home in homes[nchar(homes) > 1]) {
+    if (startsWith(paste0(path, "/"), paste0(home, "/"))) {
+      return(paste0("~", substring(path, nchar(home) + 1L)))
+    }
+  }
+  path
+}
+
+# Where a model came from, as a log names it: a file, a name, or an address without passwords.
+log_source <- function(source) {
+  if (file.exists(source)) {
+    return(log_path(source))
+  }
+  sub("[?#].*$", "", sub("^([a-z]+://)[^/@]*@", "\\1", source, ignore.case = TRUE))
 }
 
 # SHA-256 of texts, each followed by a newline, as sha256sum computes it of a file that has

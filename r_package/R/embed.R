@@ -89,6 +89,17 @@ embed_parallel <- function(
     }
   })
   report_vectors(vectors, verbosity, error_call)
+  document_event("embed_parallel", \() {
+    loaded <- if (inherits(model, "llamaherd_context")) model$model else model
+    list(
+      model = basename(loaded$path),
+      n_texts = nrow(vectors),
+      n_failed = sum(!is.na(attr(vectors, "errors"))),
+      n_embd = ncol(vectors),
+      input_hash = lines_sha256(texts$text),
+      settings = options[lengths(options) > 0]
+    )
+  })
   vectors
 }
 
@@ -96,8 +107,7 @@ run_embed <- function(object, values, options, progress, error_call) {
   run_in_slices(
     py_call("embed_start", object, values, options, error_call = error_call),
     \(job) py_call("embed_result", job, error_call = error_call),
-    length(values),
-    progress,
+    new_bar(progress),
     error_call
   )
 }

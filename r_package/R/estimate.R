@@ -38,7 +38,9 @@
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL`: `"mean"` without a formula, `"ols"` with
 #'   one.
 #' @param methods Which, in this order.
-#' @param level Confidence level of the intervals.
+#' @param level Confidence level of the intervals. Those of shares end at 0 and 1, those of
+#'   differences of shares at -1 and 1: what is cut off cannot be the truth (Newcombe, *Statistics
+#'   in Medicine* 17, 1998).
 #' @param label,text Columns; `NULL`: those that `coded` or `gold` know.
 #' @param prob For codes that no [gold_sample()] was drawn for: `"simple"` if all texts had the same
 #'   probability to be coded, or the probability of each.
@@ -135,7 +137,18 @@ estimate <- function(
     columns <- py_columns(coded, uses)
     found <- py_call("estimate_regression", columns, codes$python, matrices, options)
   }
-  new_estimates(found, options, formula, methods)
+  result <- new_estimates(found, options, formula, methods)
+  document_event("estimate", \() {
+    c(
+      result[c("model", "methods", "level", "target", "n_texts", "n_gold", "design")],
+      list(
+        formula = if (!is.null(formula)) deparse1(formula),
+        input_hash = lines_sha256(as.character(coded[[label]])),
+        gold_hash = lines_sha256(codes$codes)
+      )
+    )
+  })
+  result
 }
 
 check_methods <- function(x, error_call) {
@@ -391,10 +404,21 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   if (level != object$level) {
     reach <- stats::qnorm(0.5 + level / 2) * rows$std_error
     limits <- cbind(rows$estimate - reach, rows$estimate + reach)
+    ends <- ends_of(rows)
+    limits[] <- pmin(pmax(limits, ends$least), ends$most)
   }
   percent <- format(100 * c((1 - level) / 2, (1 + level) / 2), trim = TRUE, digits = 3)
   dimnames(limits) <- list(rows$name, paste(percent, "%"))
   if (missing(parm)) limits else limits[parm, , drop = FALSE]
+}
+
+# What the numbers can be: shares, and differences of shares, have ends.
+ends_of <- function(rows) {
+  of_shares <- any(rows$term == "share")
+  list(
+    least = ifelse(rows$term == "share", 0, if (of_shares) -1 else -Inf),
+    most = rep(if (of_shares) 1 else Inf, nrow(rows))
+  )
 }
 
 #' @rdname estimate-methods

@@ -249,7 +249,7 @@ explore_model <- function(spec, input, settings, error_call) {
     list(
       model_id = spec$id,
       n_prompts = n,
-      engine = settings$engine,
+      engine = engine_of(spec, settings),
       input_hash = hashes$input,
       output_hash = hashes$output
     )
@@ -280,6 +280,18 @@ answerer <- function(spec, settings, error_call) {
   )
 }
 
+# What "auto" is for this model.
+engine_of <- function(spec, settings) {
+  if (is.function(spec$predictor)) {
+    return("predictor")
+  }
+  if (settings$engine != "auto") {
+    return(settings$engine)
+  }
+  is_single <- settings$batch_size == 1L || identical(as.integer(spec$n_seq_max), 1L)
+  if (is_single) "single" else "parallel"
+}
+
 explore_context <- function(spec, settings, error_call) {
   key <- paste(spec$id, spec$model_path)
   model <- spec$loaded %||% the$explored[[key]]
@@ -294,9 +306,7 @@ explore_context <- function(spec, settings, error_call) {
     the$explored[[key]] <- model
   }
   sizes <- spec[intersect(names(spec), c("n_ctx", "n_threads", "n_seq_max"))]
-  is_single <- settings$engine == "single" ||
-    (settings$engine == "auto" && settings$batch_size == 1L)
-  if (is_single) {
+  if (settings$engine != "parallel" && engine_of(spec, settings) == "single") {
     sizes$n_seq_max <- 1L
   } else if (
     settings$engine == "parallel" && identical(as.integer(sizes$n_seq_max), 1L)

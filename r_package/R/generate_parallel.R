@@ -245,7 +245,14 @@ generate_parallel <- function(
   bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
   tell_failures(result, options$on_error, display$verbosity, error_call, bound, n)
-  document_answers("generate_parallel", prompts, result, options)
+  document_answers(
+    "generate_parallel",
+    context,
+    prompts,
+    result,
+    output_texts(result),
+    options$sampling
+  )
   as_samples(result, prompts$names, n)
 }
 

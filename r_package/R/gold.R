@@ -53,7 +53,8 @@
 #'   `data` that were drawn; `ids`, `texts`, `labels` and `probs` of these; `all_probs`, the
 #'   inclusion probability of every row of `data`; `strata`; `names`; `codes`, a list with a
 #'   character vector for each coder; `gold`, what most coders said; and `design`. As a data
-#'   frame it has a row for each text. It may be kept with [saveRDS()].
+#'   frame it has a row for each text: `id`, `text`, `model_label`, `inclusion_prob` and the coders'
+#'   columns. It may be kept with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
@@ -117,7 +118,16 @@ gold_sample <- function(
     seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53))
   )
   columns <- py_columns(data, uses)
-  new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))
+  drawn <- new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))
+  document_event("gold_sample", \() {
+    list(
+      n_texts = nrow(data),
+      n = length(drawn$rows),
+      design = drawn$design,
+      rows_hash = lines_sha256(drawn$rows)
+    )
+  })
+  drawn
 }
 
 #' @rdname gold_sample
@@ -142,6 +152,7 @@ write_gold <- function(
     overwrite = check_flag(overwrite)
   )
   py_call("gold_write", json, expand_path(path), options)
+  document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
   invisible(path)
 }
 
@@ -154,11 +165,20 @@ read_gold <- function(path, gold = NULL) {
     return(gold_of_frame(path, json, error_call))
   }
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  new_gold(py_call("gold_read", as_py_list(paths), json))
+  read <- new_gold(py_call("gold_read", as_py_list(paths), json))
+  document_event("read_gold", \() {
+    list(
+      paths = lapply(paths, log_path),
+      sha256 = lapply(paths, \(path) py_call("file_sha256", path)),
+      n_coded = sum(!is.na(read$gold))
+    )
+  })
+  read
 }
 
 gold_of_frame <- function(frame, json, error_call) {
-  coders <- setdiff(names(frame), c("id", "text", "label", "prob"))
+  ours <- c("id", "text", "model_label", "inclusion_prob", "label", "prob")
+  coders <- setdiff(names(frame), ours)
   if (!"id" %in% names(frame) || length(coders) == 0) {
     must <- "the path of a CSV, or a data frame with a column id and one for each coder"
     abort_argument("path", must, frame, error_call)
@@ -283,7 +303,12 @@ check_names_of <- function(x, error_call) {
 
 #' @export
 as.data.frame.llamaherd_gold <- function(x, ...) {
-  columns <- list(id = x$ids, text = x$texts, label = x$labels, prob = x$probs)
+  columns <- list(
+    id = x$ids,
+    text = x$texts,
+    model_label = x$labels,
+    inclusion_prob = x$probs
+  )
   if (all(is.na(x$texts))) {
     columns$text <- NULL
   }
@@ -320,11 +345,6 @@ format.llamaherd_gold <- function(x, ...) {
 #' @export
 print.llamaherd_gold <- function(x, ..., n = 6L) {
   writeLines(format(x, ...))
-  frame <- as.data.frame(x)
-  frame$text <- if (!is.null(frame$text)) shorten(frame$text, 50L)
-  print(utils::head(frame, n), row.names = FALSE)
-  if (nrow(frame) > n) {
-    cat(sprintf("... and %d more\n", nrow(frame) - n))
-  }
+  print_rows(as.data.frame(x), n, getOption("width"), c("id", "text", names(x$codes)))
   invisible(x)
 }

@@ -31,7 +31,7 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
         "Interrupted: {n_answered} of {length(reason)} {counted(n)}",
         "{cli::qty(length(reason))}{?s} answered."
       )
-      interrupt(message, results, display$verbosity)
+      interrupt(message, results, display$verbosity, options$journal)
     }
     result
   })
@@ -39,15 +39,22 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
 
 # Does what R does on Ctrl-C: whoever waits for an interrupt gets it, and otherwise all that
 # runs ends, a script with an exit status of 1. A warning before that could be caught by
-# someone who would go on.
-interrupt <- function(message, results, verbosity) {
+# someone who would go on. `journal` is the path of a file that has what is done, or NULL.
+interrupt <- function(message, results, verbosity, journal = NULL) {
   signalCondition(structure(
     class = c("llamaherd_interrupt", "interrupt", "condition"),
     list(message = message, call = NULL, results = results)
   ))
   if (verbosity >= 0) {
-    hint <- if (interactive()) " last_results() has the answers."
-    writeLines(c("", paste0(message, hint)), stderr())
+    told <- c(
+      message,
+      if (interactive() && !is.null(results)) "last_results() has them.",
+      if (is.character(journal)) {
+        path <- normalizePath(journal, mustWork = FALSE)
+        paste("The journal has them, and the same call goes on from there:", path)
+      }
+    )
+    writeLines(c("", told), stderr())
   }
   invokeRestart("abort")
 }
@@ -63,26 +70,20 @@ run_job <- function(task, context, prompts, options, progress, error_call) {
       error_call = error_call
     ),
     \(job) py_call(task$collect, job, error_call = error_call),
-    length(prompts$values) * (options$n %||% 1L),
-    progress,
+    new_bar(progress),
     error_call
   )
 }
 
 # Waits for the job that `start` makes, and returns what `collect` makes of it, and whether
-# Ctrl-C ended it.
-run_in_slices <- function(start, collect, n, progress, error_call) {
+# Ctrl-C ended it. `bar` is what new_bar() made.
+run_in_slices <- function(start, collect, bar, error_call) {
   suspendInterrupts({
     job <- start[["job"]]
     collected <- FALSE
     on.exit(if (!collected) py_call("job_cancel", job))
 
-    interrupted <- is_interrupted(wait_for(
-      job,
-      n,
-      progress,
-      error_call
-    ))
+    interrupted <- is_interrupted(wait_for(job, bar, error_call))
     if (interrupted) {
       py_call("job_cancel", job)
     }
@@ -103,36 +104,67 @@ is_interrupted <- function(expr) {
   )
 }
 
-wait_for <- function(job, n, progress, error_call) {
-  bar <- if (progress) {
-    cli::cli_progress_bar(
-      total = n,
-      format = paste(
-        "{cli::pb_extra$bar}{cli::pb_current}/{cli::pb_total}",
-        "| {cli::pb_extra$rates} | ETA {cli::pb_eta}"
-      ),
-      extra = list(bar = "", rates = ""),
-      clear = TRUE,
-      auto_terminate = FALSE
-    )
-  }
+wait_for <- function(job, bar, error_call) {
+  on.exit(bar$end())
   repeat {
     state <- py_call("job_wait", job, slice_s, error_call = error_call)
-    if (progress) {
-      cli::cli_progress_update(
-        set = state[["n_done"]],
-        extra = list(bar = draw_bar(state), rates = state[["rates"]]),
-        id = bar
-      )
-    }
+    bar$show(state)
     if (state[["done"]]) {
       break
     }
     Sys.sleep(0) # looks for Ctrl-C, which R by itself does rarely
   }
-  if (progress) {
-    cli::cli_progress_done(id = bar)
+}
+
+# What shows how far a job is: a bar on the console, or nothing.
+new_bar <- function(progress) {
+  if (!progress) {
+    return(list(show = \(state) NULL, end = \() NULL))
   }
+  id <- NULL
+  show <- function(state) {
+    if (is.null(id)) {
+      id <<- begin_bar(state[["n_total"]])
+    }
+    cli::cli_progress_update(
+      set = state[["n_done"]],
+      total = state[["n_total"]],
+      extra = list(bar = draw_bar(state), rates = state[["rates"]]),
+      id = id
+    )
+  }
+  end <- function() {
+    if (!is.null(id)) {
+      cli::cli_progress_done(id = id)
+      id <<- NULL
+    }
+  }
+  list(show = show, end = end)
+}
+
+begin_bar <- function(n) {
+  cli::cli_progress_bar(
+    total = n,
+    format = paste(
+      "{cli::pb_extra$bar}{cli::pb_current}/{cli::pb_total}",
+      "| {cli::pb_extra$rates} | ETA {cli::pb_eta}"
+    ),
+    extra = list(bar = "", rates = ""),
+    clear = TRUE,
+    auto_terminate = FALSE,
+    .auto_close = FALSE
+  )
+}
+
+# The same for job `i` of `n` that are about as long and share a bar. Whoever made it ends it.
+part_of_bar <- function(bar, i, n) {
+  show <- function(state) {
+    each <- state[["n_total"]]
+    state[["n_done"]] <- (i - 1L) * each + state[["n_done"]]
+    state[["n_total"]] <- n * each
+    bar$show(state)
+  }
+  list(show = show, end = \() NULL)
 }
 
 # As wide as the rest of the line lets it be.

@@ -7,7 +7,8 @@
 #' @returns A data frame with one row per result, in the order in which they were stored
 #'   first:
 #'
-#'   * `prompt`, and `text`, the answer; NA for a prompt that failed the last time.
+#'   * `prompt`, and `text`, the answer; NA for a prompt that failed the last time, and for those of
+#'     [classify_parallel()] and [annotate_texts()], which only score labels.
 #'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: whether the answer
 #'     came to its own end, and `error`, the reason of a failure; NA if there was none.
 #'   * `n_prompt_tokens`, `n_generated_tokens` and `seed`.

@@ -54,8 +54,10 @@
 #'   far coders agree, [estimate()] corrects shares, means and regressions for what labels get
 #'   wrong.
 #' * [coverage_curve()]: which texts to leave to people. [plot()][plots] draws all of these,
-#'   [report()] writes a page on how labels came about, [reproduce()] runs it again.
-#' * `vignette("llamaherd")` begins a row of short guides.
+#'   [report()] writes a page on how labels came about, [reproduce()] runs it again. A join or a CSV
+#'   lost what a report needs? [coded_restore()].
+#' * `vignette("llamaherd")` begins a row of short guides. They are there if the package was
+#'   installed with `build_vignettes = TRUE`, an argument of `remotes::install_git()`.
 #'
 #' Several models
 #' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].

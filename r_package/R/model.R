@@ -106,11 +106,19 @@ model_load <- function(
   model <- structure(c(value, list(path = path)), class = "llamaherd_model")
   document_event("model_load", \() {
     list(
-      source = model_path,
-      path = path,
+      source = log_source(model_path),
+      path = log_path(path),
       size_bytes = file.size(path),
       sha256 = py_call("file_sha256", path),
-      description = value[["description"]]
+      description = value[["description"]],
+      settings = options[setdiff(names(options), "lora")],
+      lora = lapply(options$lora, \(one) {
+        list(
+          path = log_path(one[[1]]),
+          sha256 = py_call("file_sha256", one[[1]]),
+          scale = one[[2]]
+        )
+      })
     )
   })
   if (verbosity >= 2) {

@@ -71,8 +71,9 @@ download_model <- function(
 #' @param verify Accepted, so that scripts run unchanged: files that are no GGUF files are
 #'   never listed.
 #' @returns `list_cached_models()`: a data frame with a row for each file, the newest first:
-#'   `name`, `path`, `size_bytes`, `modified` and `source`, where it came from. It has no rows
-#'   where there is nothing.
+#'   `name`, `path`, `size_bytes`, `modified` and `source`, where it came from, such as
+#'   `"hf:owner/repo"`, and NA of a file that somebody put there. It has no rows where there is
+#'   nothing.
 #'
 #'   `list_ollama_models()`: a data frame with `name`, `path`, `size_mb`, `size_gb`,
 #'   `size_bytes`, `sha256`, `modified`, `source`, `tag` and `model`; `name` goes into
@@ -95,6 +96,7 @@ list_cached_models <- function(cache_dir = NULL) {
     modified = as_time(columns[["modified"]]),
     source = as_text(columns[["source"]])
   )
+  models$source[!nzchar(models$source)] <- NA
   if (nrow(models) == 0) {
     cli::cli_inform(c(
       "There are no models in the cache.",

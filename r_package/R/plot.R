@@ -15,8 +15,9 @@
 #' @returns With ggplot2 the plot, invisibly; otherwise the data frame that was drawn, invisibly.
 #' @details
 #' * Coded texts: how many have each label, in shades by the probability of the label.
-#' * A validation: see `type`.
-#' * Estimates: all methods side by side.
+#' * A validation: see `type`. Beside the accuracy is that of giving always the most frequent label.
+#' * Estimates: all methods side by side; of a regression a panel for each coefficient, with an axis
+#'   of its own, since coefficients have different units.
 #' * Robustness: the share of each label in each variant, and the range of these.
 #' * A result of [generate_parallel()]: when each prompt waited for a slot, was read, was answered.
 #' * Statistics of a call: what its time went to.
@@ -99,6 +100,7 @@ shades <- c("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
 blues <- c("#F7FBFF", "#6BAED6", "#08306B")
 plot_symbols <- c(21L, 22L, 24L, 23L, 25L)
 phase_colours <- c("#C8C8C8", "#E69F00", "#0072B2")
+small <- 0.95 # size of names and notes beside that of the axes' titles, in base graphics
 
 colours_for <- function(n) rep_len(okabe_ito, n)
 symbols_for <- function(n) rep_len(plot_symbols, n)

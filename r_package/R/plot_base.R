@@ -2,12 +2,17 @@
 
 draw_base <- function(picture) {
   old <- graphics::par(no.readonly = TRUE)
-  on.exit(graphics::par(old[c("mar", "mgp", "las", "tcl", "cex.axis", "xpd")]))
-  graphics::par(mgp = c(2.2, 0.6, 0), las = 1, tcl = -0.25, cex.axis = 0.85)
+  changed <- c("mar", "mgp", "las", "tcl", "cex.axis", "xpd")
+  if (picture$shape == "panels") {
+    changed <- c("mfrow", "oma", "cex", changed) # the first one starts a new page
+  }
+  on.exit(graphics::par(old[changed]))
+  graphics::par(mgp = c(2.2, 0.6, 0), las = 1, tcl = -0.25, cex.axis = small)
   switch(
     picture$shape,
     bars = base_bars(picture),
     forest = base_forest(picture),
+    panels = base_panels(picture),
     matrix = base_matrix(picture),
     curve = base_curve(picture),
     timeline = base_timeline(picture)
@@ -17,10 +22,15 @@ draw_base <- function(picture) {
 
 # Margins in lines: room for the rows' names, and for a legend of so many lines below.
 base_margins <- function(names, n_legend, left = 1.5) {
-  inches <- max(graphics::strwidth(names, "inches", cex = 0.85), 0)
-  line <- graphics::par("csi")
-  wide <- min(inches / line + left, 0.45 * graphics::par("din")[[1]] / line)
+  wide <- left_margin(names, graphics::par("din")[[1]], left)
   graphics::par(mar = c(4 + n_legend, wide, 2.5, 1))
+}
+
+# Lines that names need, at most half of so many inches.
+left_margin <- function(names, inches, left = 1.5) {
+  line <- graphics::par("csi")
+  needed <- max(graphics::strwidth(names, "inches", cex = small), 0)
+  min(needed / line + left, 0.45 * inches / line)
 }
 
 base_frame <- function(xlim, ylim, picture, names = NULL) {
@@ -49,7 +59,7 @@ base_legend <- function(names, ..., title = NULL, lines = length(names)) {
     yjust = 0,
     xpd = NA,
     bty = "n",
-    cex = 0.85,
+    cex = small,
     title = title,
     ncol = if (lines < length(names)) length(names) else 1,
     ...
@@ -58,7 +68,7 @@ base_legend <- function(names, ..., title = NULL, lines = length(names)) {
 
 # How many lines names take: one if they fit beside each other, in columns of one width.
 legend_lines <- function(names) {
-  inches <- length(names) * (max(graphics::strwidth(names, "inches", cex = 0.85)) + 0.45)
+  inches <- length(names) * (max(graphics::strwidth(names, "inches", cex = small)) + 0.45)
   if (inches < 0.9 * graphics::par("din")[[1]]) 1 else length(names)
 }
 
@@ -94,7 +104,7 @@ base_bars <- function(picture) {
       lwd = 0.5
     )
   }
-  graphics::text(total, seq_len(n), picture$notes, pos = 4, cex = 0.8, offset = 0.25)
+  graphics::text(total, seq_len(n), picture$notes, pos = 4, cex = small, offset = 0.25)
   if (!single) {
     base_legend(rownames(counts), fill = fill, title = picture$legend, lines = 1)
   }
@@ -105,7 +115,7 @@ base_forest <- function(picture) {
   names <- wrapped(levels(data$row))
   series <- levels(data$series)
   n <- length(series)
-  shown <- c(if (n > 1 || length(picture$lines) > 0) series, names(picture$lines))
+  shown <- if (n > 1) series
   n_lines <- if (length(shown) > 0) legend_lines(shown) else 0
   base_margins(names, n_lines)
   limits <- forest_limits(picture)
@@ -128,9 +138,6 @@ base_forest <- function(picture) {
   if (limits[[1]] < 0 && limits[[2]] > 0 && is.null(picture$limits)) {
     graphics::abline(v = 0, col = "#999999")
   }
-  if (length(picture$lines) > 0) {
-    graphics::abline(v = picture$lines, col = "#555555", lty = 2)
-  }
   colour <- colours_for(n)
   of <- as.integer(data$series)
   at <- as.integer(data$row) + if (is.null(spans)) beside(data) else 0
@@ -143,19 +150,44 @@ base_forest <- function(picture) {
     col = "white",
     cex = 1.2
   )
-  if (length(shown) > 0) {
-    n_points <- length(shown) - length(picture$lines)
-    none <- rep(NA, length(picture$lines))
+  if (n_lines > 0) {
     base_legend(
       shown,
-      pch = c(symbols_for(n_points), none),
-      pt.bg = c(colours_for(n_points), none),
-      col = c(rep("white", n_points), rep("#555555", length(none))),
-      lty = c(rep(0, n_points), rep(2, length(none))),
+      pch = symbols_for(n),
+      pt.bg = colour,
+      col = "white",
       pt.cex = 1.3,
       lines = n_lines
     )
   }
+}
+
+# A small plot for each row, whose rows are the series.
+base_panels <- function(picture) {
+  names <- wrapped(levels(picture$data$series))
+  rows <- levels(picture$data$row)
+  graphics::par(mfrow = grDevices::n2mfrow(length(rows)), oma = c(2, 0, 2, 0))
+  graphics::par(cex = 1)
+  for (row in rows) {
+    data <- picture$data[picture$data$row == row, ]
+    graphics::par(mar = c(2, left_margin(names, graphics::par("fin")[[1]]), 2, 1))
+    limits <- range(0, data$value, data$low, data$high, na.rm = TRUE)
+    limits <- limits + c(-0.03, 0.03) * max(diff(limits), 1e-9)
+    graphics::plot.new()
+    graphics::plot.window(limits, c(length(names) + 0.6, 0.4), xaxs = "i", yaxs = "i")
+    graphics::axis(1, col = NA, col.ticks = "#555555")
+    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0)
+    base_grid()
+    graphics::abline(v = 0, col = "#999999")
+    at <- as.integer(data$series)
+    colour <- colours_for(length(names))[at]
+    graphics::segments(data$low, at, data$high, at, col = colour, lwd = 1.5)
+    symbol <- symbols_for(length(names))[at]
+    graphics::points(data$value, at, pch = symbol, bg = colour, col = "white", cex = 1.2)
+    graphics::mtext(shorten(row, 40L), adj = 0, line = 0.4, cex = small)
+  }
+  graphics::mtext(picture$title, adj = 0.02, line = 0.4, font = 2, outer = TRUE)
+  graphics::mtext(picture$x, 1, line = 0.4, outer = TRUE)
 }
 
 # How far from the middle of its row a point is: one beside the other.
@@ -173,9 +205,9 @@ base_matrix <- function(picture) {
   columns <- wrapped(levels(data$column))
   line <- graphics::par("csi")
   room <- 0.8 * graphics::par("din")[[1]] / length(columns) / 1.4
-  tilted <- max(graphics::strwidth(columns, "inches", cex = 0.85)) > room
+  tilted <- max(graphics::strwidth(columns, "inches", cex = small)) > room
   low <- if (tilted) {
-    max(graphics::strwidth(columns, "inches", cex = 0.85)) / line + 1
+    max(graphics::strwidth(columns, "inches", cex = small)) / line + 1
   } else {
     2
   }
@@ -203,7 +235,7 @@ base_matrix <- function(picture) {
   )
   if (length(names) <= 20) {
     ink <- ifelse(data$share > 0.6, "white", "black")
-    graphics::text(across, down, big(data$n), col = ink, cex = 0.85)
+    graphics::text(across, down, big(data$n), col = ink, cex = small)
   }
   graphics::axis(
     1,
@@ -225,7 +257,7 @@ base_curve <- function(picture) {
   base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
   words <- paste(strwrap(picture$y, 28), collapse = "\n")
-  graphics::title(ylab = words, line = 2.6, cex.lab = 0.95)
+  graphics::title(ylab = words, line = 2.6, cex.lab = 1)
   base_grid(horizontal = TRUE)
   graphics::lines(picture$reference, col = "#777777", lty = 2)
   if (picture$steps) {
@@ -252,7 +284,7 @@ base_timeline <- function(picture) {
   base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
   words <- paste(strwrap(picture$y, 28), collapse = "\n")
-  graphics::title(ylab = words, line = 2.6, cex.lab = 0.95)
+  graphics::title(ylab = words, line = 2.6, cex.lab = 1)
   base_grid()
   from <- cbind(0, data$waited, data$first)
   to <- cbind(data$waited, data$first, data$end)

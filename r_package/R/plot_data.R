@@ -3,7 +3,8 @@
 # nothing else.
 #
 #   bars      row, part, n; `notes`, a text for each row; `legend`, or NULL
-#   forest    row, series, value, low, high; `lines`, a named vector; `spans`, row, low, high
+#   forest    row, series, value, low, high; `spans`, row, low, high
+#   panels    row, series, value, low, high: a panel with an axis of its own for each row
 #   matrix    row, column, n, share
 #   curve     x, y, low, high; `reference`, the ends of a line, `named`; `steps`
 #   timeline  waited, first, end, in the order of the rows
@@ -90,18 +91,21 @@ picture_measures <- function(x) {
   ]
   series <- ifelse(table$part == "between people", "between people", "model and people")
   shown <- intersect(names(measure_names), table$measure)
-  base <- x$table[x$table$part == "baseline", ]
-  lines <- stats::setNames(base$value, sprintf("accuracy of always '%s'", base$label))
+  # What it takes no model for: of accuracy alone.
+  base <- x$table[x$table$part == "baseline" & !is.na(x$table$value), ]
+  always <- sprintf("always '%s'", base$label)
+  data <- data.frame(
+    row = c(measure_names[table$measure], rep("accuracy", nrow(base))),
+    series = c(series, always),
+    rbind(table, base)[c("value", "low", "high")]
+  )
+  data$row <- factor(data$row, unname(measure_names[shown]))
+  data$series <- factor(data$series, c(intersect(parts[-1], series), always))
   picture(
     "forest",
-    data.frame(
-      row = factor(measure_names[table$measure], unname(measure_names[shown])),
-      series = factor(series, intersect(parts[-1], series)),
-      table[c("value", "low", "high")]
-    ),
+    data,
     sprintf("Labels against the codes of people, %s texts", big(x$n_gold)),
     sprintf("value, with %s interval", percent(x$level)),
-    lines = lines[!is.na(lines)],
     limits = c(0, 1)
   )
 }
@@ -209,8 +213,9 @@ picture_estimates <- function(x) {
   name <- ifelse(nzchar(name), name, rows$term)
   formula <- if (!is.null(x$formula)) deparse1(x$formula)
   what <- if (is.null(formula)) paste(sort(terms), collapse = " or ") else "coefficient"
+  # Coefficients have different units.
   picture(
-    "forest",
+    if (is.null(formula)) "forest" else "panels",
     data.frame(
       row = factor(name, unique(name)),
       series = factor(method_names[rows$method], method_names[x$methods]),

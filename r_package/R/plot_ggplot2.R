@@ -5,13 +5,14 @@ ggplot_of <- function(picture) {
     picture$shape,
     bars = ggplot_bars(picture),
     forest = ggplot_forest(picture),
+    panels = ggplot_panels(picture),
     matrix = ggplot_matrix(picture),
     curve = ggplot_curve(picture),
     timeline = ggplot_timeline(picture)
   )
   plot +
     ggplot2::labs(
-      title = paste(strwrap(picture$title, 78), collapse = "\n"),
+      title = paste(strwrap(picture$title, 64), collapse = "\n"),
       x = picture$x,
       y = if (nzchar(picture$y)) picture$y
     )
@@ -23,9 +24,9 @@ of_data <- function(name) rlang::sym(name)
 ggplot_theme <- function(grid = "x") {
   none <- ggplot2::element_blank()
   line <- ggplot2::element_line(colour = "#E5E5E5", linewidth = 0.3)
-  ggplot2::theme_minimal(base_size = 10) +
+  ggplot2::theme_minimal(base_size = 12) +
     ggplot2::theme(
-      plot.title = ggplot2::element_text(face = "bold", size = 11),
+      plot.title = ggplot2::element_text(face = "bold", size = 13),
       plot.title.position = "plot",
       panel.grid.minor = none,
       panel.grid.major.x = if (grepl("x", grid)) line else none,
@@ -47,7 +48,7 @@ ggplot_bars <- function(picture) {
   notes <- data.frame(row = factor(levels(data$row), levels(data$row)), n = c(total))
   notes$text <- paste0(" ", picture$notes)
   fill <- if (single) okabe_ito[[1]] else shades[seq_len(nlevels(data$part))]
-  room <- 0.02 + 0.02 * max(nchar(picture$notes))
+  room <- 0.02 + 0.024 * max(nchar(picture$notes))
   ggplot2::ggplot(data, ggplot2::aes(x = !!of_data("n"), y = !!of_data("row"))) +
     ggplot2::geom_col(
       ggplot2::aes(fill = !!of_data("part")),
@@ -60,7 +61,7 @@ ggplot_bars <- function(picture) {
       ggplot2::aes(label = !!of_data("text")),
       data = notes,
       hjust = 0,
-      size = 3
+      size = 3.6
     ) +
     ggplot2::scale_fill_manual(
       picture$legend,
@@ -96,17 +97,6 @@ ggplot_forest <- function(picture) {
         linewidth = 3
       )
   }
-  if (length(picture$lines) > 0) {
-    lines <- data.frame(at = unname(picture$lines), name = names(picture$lines))
-    plot <- plot +
-      ggplot2::geom_vline(
-        ggplot2::aes(xintercept = !!of_data("at"), linetype = !!of_data("name")),
-        data = lines,
-        colour = "#555555",
-        linewidth = 0.4
-      ) +
-      ggplot2::scale_linetype_manual(NULL, values = rep("dashed", nrow(lines)))
-  }
   if (!all(is.na(data$low))) {
     plot <- plot +
       ggplot2::geom_linerange(
@@ -141,20 +131,55 @@ ggplot_forest <- function(picture) {
     ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = guide) +
     ggplot2::scale_x_continuous(limits = forest_limits(picture)) +
     row_scale(data$row) +
+    ggplot_theme()
+}
+
+# A panel for each row, whose rows are the series.
+ggplot_panels <- function(picture) {
+  data <- picture$data
+  n <- nlevels(data$series)
+  ggplot2::ggplot(
+    data,
+    ggplot2::aes(
+      x = !!of_data("value"),
+      y = !!of_data("series"),
+      colour = !!of_data("series")
+    )
+  ) +
+    ggplot2::geom_vline(xintercept = 0, colour = "#999999", linewidth = 0.4) +
+    ggplot2::geom_linerange(
+      ggplot2::aes(xmin = !!of_data("low"), xmax = !!of_data("high")),
+      linewidth = 0.6,
+      na.rm = TRUE
+    ) +
+    ggplot2::geom_point(
+      ggplot2::aes(fill = !!of_data("series"), shape = !!of_data("series")),
+      size = 2.2,
+      na.rm = TRUE
+    ) +
+    ggplot2::scale_shape_manual(NULL, values = symbols_for(n), guide = "none") +
+    ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = "none") +
+    ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = "none") +
+    ggplot2::facet_wrap(
+      ggplot2::vars(!!of_data("row")),
+      scales = "free_x",
+      ncol = if (nlevels(data$row) > 3) 2 else 1
+    ) +
+    row_scale(data$series) +
     ggplot_theme() +
-    ggplot2::theme(legend.box = "vertical")
+    ggplot2::theme(strip.text = ggplot2::element_text(hjust = 0))
 }
 
 # So many columns that a legend fits below a plot with long names of rows.
 legend_columns <- function(names) {
   wide <- max(nchar(names)) + 6
-  max(1, min(length(names), 66 %/% wide))
+  max(1, min(length(names), 58 %/% wide))
 }
 
 # All that is drawn, and what the picture wants to be seen.
 forest_limits <- function(picture) {
   data <- picture$data
-  values <- c(data$value, data$low, data$high, picture$lines, picture$limits)
+  values <- c(data$value, data$low, data$high, picture$limits)
   range(values, na.rm = TRUE)
 }
 
@@ -175,7 +200,7 @@ ggplot_matrix <- function(picture) {
         ggplot2::aes(label = big(!!of_data("n"))),
         data = data,
         colour = data$ink,
-        size = 3
+        size = 3.6
       )
   }
   plot +

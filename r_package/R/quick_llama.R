@@ -25,8 +25,9 @@
 #' @param chat_template Text of another Jinja template; NULL: the model's own.
 #' @param hash TRUE adds the attribute `hashes`, as [generate_parallel()] describes it.
 #' @param ... Further arguments of [generate_parallel()].
-#' @returns A character vector as long as `prompt`, with its names if it has any. NA where a
-#'   prompt failed.
+#' @returns A character vector as long as `prompt`, with its names if it has any, NA where a
+#'   prompt failed: a `llamaherd_result`, as [generate_parallel()] returns it, or without `hash` a
+#'   plain one.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -91,14 +92,14 @@ quick_llama <- function(
   )
   document_event("quick_llama", \() {
     list(
-      model = context$model$path,
+      model = log_path(context$model$path),
       n_prompts = length(prompt),
       input_hash = lines_sha256(prompt),
       output_hash = lines_sha256(plain(result))
     )
   })
-  text <- stats::setNames(as.character(plain(result)), names(prompt))
-  if (hash) structure(text, hashes = attr(result, "hashes")) else text
+  names(result) <- names(prompt)
+  if (hash) result else plain(result)
 }
 
 #' @rdname quick_llama

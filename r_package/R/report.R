@@ -5,7 +5,9 @@
 #' where model and people disagree. All of it is in the page as JSON, too, which [reproduce()] runs
 #' again.
 #'
-#' @param x What [annotate_texts()] returned; rows may have been left out or sorted.
+#' @param x What [annotate_texts()] returned; rows may have been left out or sorted. A data frame
+#'   that no longer knows how it came about, as after a join or from a CSV file, gets that back
+#'   by [coded_restore()].
 #' @param path Where to write: `".html"` for the page, `".json"` for the JSON alone.
 #' @param validation What [validate()] returned.
 #' @param estimates What [estimate()] returned.
@@ -35,7 +37,7 @@ report <- function(
   n_examples = 20L
 ) {
   error_call <- rlang::current_env()
-  check_class(x, "llamaherd_coded", "x", error_call, null = FALSE)
+  check_coded(x, error_call)
   check_class(validation, "llamaherd_validation", "validation", error_call)
   check_class(estimates, "llamaherd_estimates", "estimates", error_call)
   check_class(robustness, "llamaherd_robustness", "robustness", error_call)
@@ -56,6 +58,9 @@ report <- function(
     options,
     error_call = error_call
   )
+  document_event("report", \() {
+    list(path = log_path(written), sha256 = py_call("file_sha256", written))
+  })
   invisible(written)
 }
 
@@ -65,11 +70,38 @@ check_class <- function(x, class, arg, error_call, null = TRUE) {
   }
 }
 
+check_coded <- function(x, error_call) {
+  if (!is.data.frame(x) || inherits(x, "llamaherd_coded")) {
+    return(check_class(x, "llamaherd_coded", "x", error_call, null = FALSE))
+  }
+  abort(
+    c(
+      "{.arg x} is a data frame that does not know how its labels came about.",
+      x = "A join with it on the right, {.fn cbind} and CSV files keep the columns alone.",
+      i = "{.code coded_restore(x, coded)} gives the rest back, from what
+           {.fn annotate_texts} returned."
+    ),
+    "argument",
+    error_call
+  )
+}
+
 coded_for_report <- function(x, error_call) {
   coding <- attr(x, "llamaherd")
   if (!isTRUE(coding$text %in% names(x))) {
-    message <- "{.arg x} has no column {.field {coding$text}} with the texts that were coded."
-    abort(message, "argument", error_call)
+    abort(
+      c(
+        "{.arg x} has no column with the texts that were coded.",
+        i = if (is.na(coding$text)) {
+          "Texts of an expression are in a column of their own, unless {.arg columns} of
+           {.fn annotate_texts} leaves it out."
+        } else {
+          "It is called {.field {coding$text}}: leave it in."
+        }
+      ),
+      "argument",
+      error_call
+    )
   }
   n <- nrow(x)
   probs <- unname(coding$probs[coding$names])

@@ -53,14 +53,17 @@ reproduce <- function(
   run <- run_in_slices(
     start,
     \(job) py_call("reproduce_result", replay, job, error_call = error_call),
-    start[["n"]],
-    progress,
+    new_bar(progress),
     error_call
   )
   if (run$interrupted) {
     interrupt("Interrupted: not all texts were coded again.", NULL, 0L)
   }
-  new_reproduction(run$columns)
+  result <- new_reproduction(run$columns)
+  document_event("reproduce", \() {
+    c(list(report = log_path(path)), result[c("same", "n", "n_same", "n_same_labels")])
+  })
+  result
 }
 
 model_for_reproduce <- function(model, error_call) {

@@ -1,5 +1,7 @@
 # The class llamaherd_result: a character vector that knows how each of its elements came
-# about.
+# about. R's functions that edit texts, such as trimws(), copy the attributes of what they
+# edit. So the answers are in it once more, as `answers`: where these are others, the texts
+# are edited, and what was known of them says nothing of what they are now.
 
 new_result <- function(columns, prompts, display) {
   text <- as_text(columns[["texts"]])
@@ -10,6 +12,7 @@ new_result <- function(columns, prompts, display) {
   result <- structure(
     text,
     names = prompts$names,
+    answers = text,
     errors = errors_of(columns, prompts),
     finish_reason = as_text(columns[["finish_reasons"]]),
     partial = as_text(columns[["partials"]]),
@@ -65,6 +68,8 @@ clean_text <- function(x) {
   trimws(gsub(pattern, "", gsub("\r\n?", "\n", x), perl = TRUE))
 }
 
+is_edited <- function(x) !identical(attr(x, "answers"), as.character(unclass(x)))
+
 # The plain vector.
 plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
 
@@ -74,6 +79,9 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
     return(x)
   }
   result <- plain(x)
+  if (is_edited(x)) {
+    return(result[i])
+  }
   at <- stats::setNames(seq_along(result), names(result))[i]
   hashes <- attr(x, "hashes")
   usage <- attr(x, "usage")[at, , drop = FALSE]
@@ -81,6 +89,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
   timing <- attr(x, "timing")[at, , drop = FALSE]
   structure(
     result[i],
+    answers = unname(result[i]),
     errors = attr(x, "errors")[at],
     finish_reason = attr(x, "finish_reason")[at],
     partial = attr(x, "partial")[at],
@@ -130,6 +139,12 @@ Ops.llamaherd_result <- function(e1, e2) {
 
 #' Results as a table
 #'
+#' Results are character vectors, and R's functions that edit texts take them: what [trimws()],
+#' [sub()] or [toupper()] return is shown, cut and made a table of as the plain texts it is.
+#' Writing into a result, such as `answers[2] <- "no"`, makes it plain, too. Attributes that R
+#' copies to edited texts, such as `hashes`, are those of the answers before;
+#' `trimws(as.character(answers))` has none.
+#'
 #' @param x A `llamaherd_result` or `llamaherd_samples` from [generate_parallel()].
 #' @param row.names,... As in [base::as.data.frame()].
 #' @param optional TRUE, which [data.frame()] uses for its columns, gives the texts alone.
@@ -157,6 +172,9 @@ as.data.frame.llamaherd_result <- function(
   if (optional) {
     return(as.data.frame(plain(x), row.names = row.names, optional = TRUE, ...))
   }
+  if (is_edited(x)) {
+    return(data.frame(text = unname(plain(x)), row.names = row.names))
+  }
   table <- data.frame(
     text = unname(plain(x)),
     finish_reason = attr(x, "finish_reason"),
@@ -176,6 +194,9 @@ as.data.frame.llamaherd_result <- function(
 #' @export
 format.llamaherd_result <- function(x, width = 80L, ...) {
   text <- cut_to(encode(plain(x)), width)
+  if (is_edited(x)) {
+    return(stats::setNames(text, names(x)))
+  }
   reason <- attr(x, "errors")
   reason[is.na(reason)] <- attr(x, "finish_reason")[is.na(reason)]
   missing <- is.na(unclass(x))
@@ -190,12 +211,21 @@ print.llamaherd_result <- function(
   n = 20L,
   width = getOption("width")
 ) {
+  if (is_edited(x)) {
+    print(plain(x), ...)
+    return(invisible(x))
+  }
   n_answered <- sum(!is.na(unclass(x)))
   cat(sprintf(
-    "<llamaherd_result> %d of %d prompts answered\n",
+    "<llamaherd_result> %d of %d prompt%s answered\n",
     n_answered,
-    length(x)
+    length(x),
+    if (length(x) == 1) "" else "s"
   ))
+  if (length(x) == 1 && n_answered == 1 && !fits_line(x, width)) {
+    writeLines(c(names(x), plain(x)))
+    return(invisible(x))
+  }
   shown <- utils::head(x, n)
   if (length(shown) > 0) {
     # Names are often the prompts themselves: the answers come first.
@@ -208,6 +238,12 @@ print.llamaherd_result <- function(
     cat(sprintf("... and %d more\n", length(x) - n))
   }
   invisible(x)
+}
+
+# Whether print() can show the one answer in a line; otherwise it is shown as it is.
+fits_line <- function(x, width) {
+  text <- encode(plain(x))
+  text == plain(x) && nchar(text, "width") + nchar(labels_of(x), "width") < width
 }
 
 # A text in one line; NA is "NA".

@@ -99,7 +99,19 @@ robustness <- function(
     verbosity,
     error_call
   )
-  new_robustness(plan, runs, rows, error_call)
+  result <- new_robustness(plan, runs, rows, error_call)
+  document_event("robustness", \() {
+    list(
+      n_texts = length(rows),
+      variants = result$summary$variant,
+      agreement = result$agreement,
+      alpha = result$alpha,
+      input_hash = lines_sha256(unlist(texts[rows])),
+      output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
+      settings = settings
+    )
+  })
+  result
 }
 
 # A single thing or a list of them as a list with names.
@@ -149,6 +161,8 @@ run_variants <- function(
   books <- as_text(plan[["codebooks"]])
   at <- as.integer(unlist(plan[["contexts"]])) + 1L
   runs <- list()
+  bar <- new_bar(progress)
+  on.exit(bar$end())
   for (i in seq_along(names)) {
     options <- settings
     if (!is.null(plan[["seeds"]][[i]])) {
@@ -165,11 +179,12 @@ run_variants <- function(
         texts,
         list(content = books[[i]]),
         options,
-        progress,
+        part_of_bar(bar, i, length(names)),
         error_call
       )
     )
     if (run$interrupted) {
+      bar$end()
       done <- if (length(runs) > 0) new_robustness(plan, runs, NULL, error_call)
       the$last_results <- done
       message <- sprintf(

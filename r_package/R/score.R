@@ -71,7 +71,10 @@ score_parallel <- function(
     new_scores(columns, prompts, texts, is.list(continuations))
   }
   task <- new_task("score_start", "score_result", make)
-  run_task(task, object, prompts, options, error_call)
+  result <- run_task(task, object, prompts, options, error_call)
+  numbers <- format(result$logprob, digits = 15)
+  document_answers("score_parallel", context, prompts, result, numbers, list())
+  result
 }
 
 #' @rdname score_parallel
@@ -90,7 +93,10 @@ perplexity <- function(
   prompts <- as_prompts(texts, "texts", error_call)
   options <- task_options(prompts, error_call)
   task <- new_task("perplexity_start", "perplexity_result", new_perplexities)
-  run_task(task, object, prompts, options, error_call)
+  result <- run_task(task, object, prompts, options, error_call)
+  numbers <- format(result$perplexity, digits = 15)
+  document_answers("perplexity", context, prompts, result, numbers, list())
+  result
 }
 
 new_perplexities <- function(columns, prompts, display) {

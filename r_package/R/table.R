@@ -27,7 +27,7 @@ answers_table <- function(result, column, dotted) {
   frame <- text_columns(text, column, dotted)
   attributes <- attributes(result)[setdiff(
     names(attributes(result)),
-    c("names", "class")
+    c("names", "class", "answers")
   )]
   rlang::exec(new_table, frame, names(result), text = text, !!!attributes)
 }
@@ -41,15 +41,18 @@ text_result <- function(x) {
   rlang::exec(
     structure,
     attr(x, "text"),
+    answers = attr(x, "text"),
     !!!attributes(x)[kept],
     class = c("llamaherd_result", "character")
   )
 }
 
+output_texts <- function(x) if (is.data.frame(x)) attr(x, "text") else plain(x)
+
 # Some rows of a table of answers, as a table.
 rows_of_table <- function(x, at) {
   part <- text_result(x)[at]
-  kept <- setdiff(names(attributes(part)), c("names", "class"))
+  kept <- setdiff(names(attributes(part)), c("names", "class", "answers"))
   frame <- plain_frame(x)[at, , drop = FALSE]
   rlang::exec(new_table, frame, NULL, text = plain(part), !!!attributes(part)[kept])
 }

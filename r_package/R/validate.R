@@ -51,7 +51,8 @@
 #'   * `warnings`: what to think of before all that is believed.
 #'   * `n_texts`, `n_gold`, `coders`, `is_weighted`, `scale`, `level`, `prob`.
 #'
-#'   For several models a list with `confusion` and `reliability`.
+#'   For several models a `llamaherd_comparison`, which prints as a page: a list with `confusion`
+#'   and `reliability`.
 #' @seealso [agreement()], [texts_for_people()]
 #' @export
 #' @examplesIf llamaherd_available()
@@ -92,6 +93,10 @@ validate <- function(
   }
   coded <- coded_parts(annotations, label_col, missing(label_col), prob, error_call)
   gold <- gold_parts(gold, coded, truth_col, error_call)
+  if (!is.numeric(coded$labels)) {
+    # Labels may be numbers that became text: people's are then compared as text, too.
+    gold$codes <- lapply(gold$codes, \(x) if (is.numeric(x)) as.character(x) else x)
+  }
   columns <- c(list(coded$labels), gold$codes)
   scale <- check_scale(scale, columns, error_call)
   levels <- check_levels(
@@ -126,7 +131,20 @@ validate <- function(
     options,
     error_call = error_call
   )
-  new_validation(found, coded, options)
+  result <- new_validation(found, coded, options)
+  document_event("validate", \() {
+    overall <- result$table[result$table$part == "accuracy", ]
+    c(
+      result[c("n_texts", "n_gold", "is_weighted", "scale", "level")],
+      list(
+        n_coders = length(result$coders),
+        input_hash = lines_sha256(as.character(coded$labels)),
+        gold_hash = lines_sha256(unlist(lapply(gold$codes, as.character)))
+      ),
+      stats::setNames(as.list(overall$value), overall$measure)
+    )
+  })
+  result
 }
 
 # A row for each text and model, as localLLM has it.
@@ -163,7 +181,77 @@ validate_models <- function(env, error_call) {
       c(same, list(method = env$method))
     )
   }
+  result <- structure(result, class = "llamaherd_comparison")
+  document_event("validate", \() list(models = names(shares_right(result))))
   result
+}
+
+# For each model the share of its labels that are those of people; NULL if there are none.
+shares_right <- function(x) {
+  vapply(x$confusion$vs_gold, \(counts) sum(diag(counts)) / sum(counts), double(1))
+}
+
+#' @export
+format.llamaherd_comparison <- function(x, ...) {
+  right <- shares_right(x)
+  n <- vapply(x$confusion$vs_gold, sum, double(1))
+  kappas <- x$reliability$cohen
+  alpha <- x$reliability$krippendorff$alpha
+  parts <- list(
+    "<llamaherd_comparison> of models' labels",
+    if (length(right) > 0) {
+      c(
+        "labels that are those of people:",
+        sprintf("  %s  %5.1f%% of %s", format(names(right)), 100 * right, big(n))
+      )
+    },
+    if (!is.null(kappas)) {
+      pair <- paste(kappas$model_a, "and", kappas$model_b)
+      c(
+        "between models:",
+        sprintf(
+          "  %s  Cohen's kappa %.2f, alike %.1f%%",
+          format(pair),
+          kappas$kappa,
+          100 * kappas$observed
+        )
+      )
+    },
+    if (!is.null(alpha)) sprintf("Krippendorff's alpha of all models: %.2f", alpha),
+    lapply(names(x$confusion$vs_gold), \(name) {
+      table_lines(x$confusion$vs_gold[[name]], name, "people")
+    }),
+    lapply(names(x$confusion$pairwise), \(name) {
+      sides <- strsplit(name, " vs ", fixed = TRUE)[[1]]
+      table_lines(x$confusion$pairwise[[name]], sides[[1]], sides[[2]])
+    })
+  )
+  parts <- unlist(lapply(parts, \(part) if (is.list(part)) part else list(part)), FALSE)
+  parts <- Filter(\(part) length(part) > 0, parts)
+  utils::head(unlist(lapply(parts, c, "")), -1)
+}
+
+# A table of few labels as lines; `rows` and `columns` are whose they are.
+table_lines <- function(counts, rows, columns) {
+  if (nrow(counts) > 8) {
+    return(NULL)
+  }
+  corner <- paste(rows, columns, sep = " \\ ")
+  cells <- rbind(
+    c(corner, colnames(counts)),
+    cbind(rownames(counts), unclass(counts))
+  )
+  wide <- apply(cells, 2, \(column) max(nchar(column, "width")))
+  lines <- lapply(seq_along(wide), \(j) {
+    formatC(cells[, j], width = if (j == 1) -wide[[j]] else wide[[j]])
+  })
+  do.call(paste, c(lines, sep = "  "))
+}
+
+#' @export
+print.llamaherd_comparison <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
 }
 
 # Labels of a model: a list with `labels`, `names` of all, `prob`, `probs` (a matrix), `texts`

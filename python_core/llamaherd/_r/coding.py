@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -15,26 +16,13 @@ from llamaherd._r.boundary import boundary, clean, clean_or_none, numbers_of
 from llamaherd.research.coding.codebook import page
 from llamaherd.research.coding.columns import roles_of
 from llamaherd.research.coding.robustness import compared, drawn_rows
-from llamaherd.research.coding.settings import checked_settings
+from llamaherd.research.coding.settings import DEFAULTS, checked_settings
 from llamaherd.research.coding.variants import Variant, variants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _TEXT = ".text"  # the column that R's texts are in: no field is called so
-_DEFAULTS = {
-    "method": "auto",
-    "calibrate": None,
-    "normalize": "sum",
-    "chat": False,
-    "split": None,
-    "part_tokens": None,
-    "journal": None,
-    "on_error": "continue",
-    "seed": 1234,
-    "temperature": 0.0,
-    "max_tokens": 512,
-}
 
 
 @contextmanager
@@ -113,8 +101,8 @@ def annotate_start(
     texts: Sequence[str | None],
     content: str,
     options: dict[str, Any],
-) -> dict[str, lh.Job[lh.Coded]]:
-    """Starts `annotate`; None is a missing text.
+) -> dict[str, Any]:
+    """Starts `annotate`; None is a missing text. `journal` is its whole path, or None.
 
     Args:
         context: Where to run.
@@ -122,15 +110,22 @@ def annotate_start(
         content: Of the codebook, as JSON.
         options: Those arguments of `annotate` that R was told, and `versions`.
     """
+    codebook, settings = _codebook(content), _settings(options)
     job = lh.start_annotate(
         {_TEXT: list(texts)},
         _TEXT,
-        _codebook(content),
+        codebook,
         context,
-        versions=options.get("versions"),
-        **_settings(options),
+        **settings,
     )
-    return {"job": job}
+    file = context.model.file
+    name = checked_settings(
+        codebook, "model" if file is None else file.name, settings
+    ).journal
+    return {
+        "job": job,
+        "journal": None if name is None else clean(str(Path(name).absolute())),
+    }
 
 
 @boundary
@@ -212,8 +207,9 @@ def robustness_compare(
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: options.get(name, value) for name, value in _DEFAULTS.items()}
-    given["seed"] = int(given["seed"])  # above 2^31 it comes as a float
+    given = {name: options[name] for name in DEFAULTS if name in options}
+    if "seed" in given:
+        given["seed"] = int(given["seed"])  # above 2^31 it comes as a float
     return given
 
 

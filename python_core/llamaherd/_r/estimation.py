@@ -10,8 +10,9 @@ from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd.research.estimation import estimate as estimating
 from llamaherd.research.estimation.fitting import fit_regression
 from llamaherd.research.estimation.formulas import Matrices
-from llamaherd.research.estimation.gold import gold_sample, read_gold
+from llamaherd.research.estimation.gold import gold_sample
 from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.statistics import sampling
 

@@ -99,6 +99,10 @@ def rates(progress: Progress) -> str:
     What is to be read is most of the work where answers are labels, what is written where
     they are long.
     """
+    if progress.n_done == 0:  # it shows that something happens
+        text = f"{progress.n_prompt_tokens:,} tokens read"
+        written = progress.n_generated_tokens
+        return f"{text}, {written:,} written" if written else text
     per_s = 1 / max(progress.elapsed_s, 0.001)
     text = (
         f"{_short(progress.n_done * per_s)} prompts/s, "

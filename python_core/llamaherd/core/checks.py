@@ -6,12 +6,13 @@ import math
 import operator
 from collections.abc import Iterable, KeysView, Mapping
 from collections.abc import Set as AbstractSet
+from difflib import get_close_matches
 from io import IOBase
 from numbers import Real
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _T = TypeVar("_T")
 
@@ -139,6 +140,21 @@ def prompt_list(
     return list(prompts)
 
 
+def meant(name: object, names: Collection[str]) -> str:
+    """What was probably meant by a name that is none, to end a message with.
+
+    Args:
+        name: It is.
+        names: Those that there are.
+
+    Returns:
+        "; did you mean 'this'?", or "" where none of them is close.
+    """
+    # More than this is no slip of the fingers, and takes long to compare.
+    close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 def stays_here(thing: object) -> NoReturn:
     """Refuses to be pickled or copied.
 
@@ -149,6 +165,11 @@ def stays_here(thing: object) -> NoReturn:
         f"a {type(thing).__name__} cannot be pickled or copied: it belongs to the "
         "process that made it; make one in each process, and send results"
     )
+
+
+def quoted(text: str) -> str:
+    """A text as a message shows it, where nobody doubts that it is one."""
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def shown(value: object) -> str:

@@ -26,7 +26,8 @@ class JournalEntry:
 
     Attributes:
         prompt: As the call was given it; the text of a prompt given as tokens.
-        text: The answer; None for a failure.
+        text: The answer; None for a failure, and for a prompt that was scored: labels are
+            not generated, `numbers` has their probabilities.
         finish_reason: "stop" or "length"; "error" for a prompt that failed the last time.
         complete: Whether the answer came to its own end, see `Result`.
         error: Why it failed; None if it did not.
@@ -40,7 +41,8 @@ class JournalEntry:
         version: Of llamaherd.
         key: Made of all that the text depends on, in hexadecimal.
         numbers: float64[n]: log-probabilities, if the call asked for any; of an answer
-            those of its tokens come first.
+            those of its tokens come first, of a score those of the continuations' tokens,
+            beginnings that they share once.
     """
 
     prompt: str
@@ -100,6 +102,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     tokens.frombytes(row[9])
     numbers = array("d")
     numbers.frombytes(row[12] or b"")
+    is_score = row[10] == "stop" and not tokens and bool(numbers)
     return JournalEntry(
         model=row[0],
         model_sha256=row[1].hex(),
@@ -109,10 +112,10 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         prompt=row[5],
         n_prompt_tokens=row[6],
         seed=row[7],
-        text=row[8],
+        text=None if is_score else row[8],
         tokens=_little_endian(tokens).tolist(),
         finish_reason=row[10],
-        complete=row[10] == "stop" and row[11] is None,
+        complete=row[10] == "stop" and (is_score or row[11] is None),
         error=row[11] if row[10] == "error" else None,
         numbers=tuple(_little_endian(numbers)),
         created=datetime.fromtimestamp(row[13], timezone.utc),

@@ -61,6 +61,8 @@ class Model:
         path: The file; None for a model that a `llama_cpp.Llama` owns.
         file: Tells what is in the file; None for a model that differs from its file.
         told: Its adapters, and what else the Llama was told that it is of.
+        n_gpu_layers: Layers in video memory that it was loaded with; negative: all; 0
+            where libllama cannot use a GPU.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -104,6 +106,7 @@ class Model:
             memory_bytes=hardware.available_memory() if is_limited else 0,
         )
         self._prepare(file, content)
+        self.n_gpu_layers = n_layers if shim.supports_gpu() else 0
         self.told = Told(loras)
         self._open(handle)
 
@@ -145,6 +148,8 @@ class Model:
                 stack.callback(_call_if_alive, WeakMethod(model.close))
             if _is_being_freed(exit_stack) or _has_lost_its_adapter(llama):
                 raise ModelClosedError("the Llama is closed")
+            if shim.supports_gpu():
+                model.n_gpu_layers = int(llama.model_params.n_gpu_layers)
             model.told = told = told_of(llama)
             handle = models.model_borrow(inner.model, told.loras, told.cvec)
             model._open(handle)  # noqa: SLF001
@@ -153,6 +158,7 @@ class Model:
     def _prepare(self, path: Path | None, content: ModelFile | None) -> None:
         self.path = path
         self.file = content
+        self.n_gpu_layers = 0
         self.told = Told()
         self._native: Handle | None = None
         self._was_closed = False

@@ -84,7 +84,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         more = f" and {len(there) - 20} more" if len(there) > 20 else ""
         raise ValueError(
             f"{argument} must be a column of the data frame, not {checks.shown(name)}; "
-            f"there are {shown}{more}"
+            f"there are {shown}{more}{checks.meant(name, there)}"
         )
     if isinstance(frame, Mapping):
         _length(frame)
@@ -134,6 +134,22 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
     opened = _open(frame)
     made = [_series(opened, name, values) for name, values in new.items()]
     return opened.with_columns(*made).to_native() if made else frame
+
+
+def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
+    """Some rows of a data frame, in that order, as one of the same kind.
+
+    Args:
+        frame: A data frame; of pandas the index stays with its rows.
+        rows: Their places, from 0.
+
+    Raises:
+        TypeError: `frame` is no data frame.
+    """
+    if isinstance(frame, Mapping):
+        columns = {name: _listed(values) for name, values in frame.items()}
+        return {name: [values[i] for i in rows] for name, values in columns.items()}
+    return _open(frame)[list(rows)].to_native()
 
 
 def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:

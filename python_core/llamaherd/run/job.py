@@ -101,9 +101,14 @@ class Job(Generic[_R]):
             ForkError: This process was forked; the call runs in its parent.
         """
         self.wait()
-        self._settle()
         if self._call.problem:
             warnings.warn(f"journal: {self._call.problem}", JournalWarning, stacklevel=2)
+        return self.outcome()
+
+    def outcome(self) -> _R:
+        """As `results`, but that the call's `problem` is the caller's business."""
+        self.wait()
+        self._settle()
         if self._error is not None:
             raise self._error
         if self._results is None:

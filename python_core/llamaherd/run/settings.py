@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from inspect import Parameter
 from typing import TYPE_CHECKING, TypeVar
 
+from llamaherd.core import checks
 from llamaherd.core.sampling import (
     DEFAULT_SEED,
     OF_REQUEST,
@@ -24,16 +24,27 @@ _F = TypeVar("_F", bound=Callable[..., object])
 _OF_CALL = {"seed": DEFAULT_SEED}  # defaults that differ from those of SamplingParams
 
 
-def shows_settings(function: _F) -> _F:
-    """Has `help` and `inspect` show each setting where the function says `**settings`."""
-    signature = inspect.signature(function)
-    own = [
-        each
-        for each in signature.parameters.values()
-        if each.kind is not Parameter.VAR_KEYWORD
-    ]
-    first = next(i for i, each in enumerate(own) if each.kind is Parameter.KEYWORD_ONLY)
-    own[first:first] = [
+def shows(settings: Sequence[Parameter]) -> Callable[[_F], _F]:
+    """Has `help` and `inspect` show these where a function says `**settings`."""
+
+    def shown(function: _F) -> _F:
+        signature = inspect.signature(function)
+        own = [
+            each
+            for each in signature.parameters.values()
+            if each.kind is not Parameter.VAR_KEYWORD
+        ]
+        is_named = [each.kind is Parameter.KEYWORD_ONLY for each in own]
+        first = [*is_named, True].index(True)
+        own[first:first] = settings
+        function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        return function
+
+    return shown
+
+
+shows_settings = shows(
+    [
         Parameter(
             each.name,
             Parameter.KEYWORD_ONLY,
@@ -42,8 +53,7 @@ def shows_settings(function: _F) -> _F:
         )
         for each in fields(SamplingParams)
     ]
-    function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    return function
+)
 
 
 def params_of_call(settings: SamplingSettings) -> SamplingParams:
@@ -56,9 +66,7 @@ def params_of_call(settings: SamplingSettings) -> SamplingParams:
     names = [each.name for each in fields(SamplingParams)]
     for name in settings:
         if name not in names:
-            close = get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"there is no argument {name!r}{hint}")
+            raise TypeError(f"there is no argument {name!r}{checks.meant(name, names)}")
     if "seed" not in settings:
         settings = {**settings, "seed": DEFAULT_SEED}
     return SamplingParams(**settings)

@@ -69,7 +69,9 @@ def create_app(ctx: Context, settings: Settings) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[
-            Middleware(Door, Guard(settings), metrics, [route.path for route in routes])
+            Middleware(
+                Door, Guard(settings), house, metrics, [route.path for route in routes]
+            )
         ],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,

@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import ApiError, stopping
 from llamaherd.server.messages import send_json
 from llamaherd.server.record import Record
 
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from llamaherd.server.house import House
     from llamaherd.server.limits import Guard
     from llamaherd.server.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 OPEN = frozenset(("/health",))  # what needs no key, and tells nothing
+FIGURES = "/metrics"  # what is answered to the end
 _OTHER = "(other)"  # a path may be anything, a prompt as well
 
 
@@ -30,15 +32,22 @@ class Door:
     Args:
         app: What is behind.
         guard: Knows whom to let in.
+        house: Knows whether the server ends.
         metrics: Where they are counted.
         paths: Those that the log and the figures may name.
     """
 
     def __init__(
-        self, app: ASGIApp, guard: Guard, metrics: Metrics, paths: Collection[str]
+        self,
+        app: ASGIApp,
+        guard: Guard,
+        house: House,
+        metrics: Metrics,
+        paths: Collection[str],
     ) -> None:
         self._app = app
         self._guard = guard
+        self._house = house
         self._metrics = metrics
         self._paths = frozenset(paths)
 
@@ -57,6 +66,8 @@ class Door:
 
         try:
             self._guard.check(scope, is_open=scope["path"] in OPEN)
+            if self._house.is_ending and scope["path"] != FIGURES:
+                raise stopping()
             await self._app(scope, receive, noted)
         except ApiError as error:
             await send_json(noted, error.status, error.body, error.headers)

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from llamaherd.core import checks
 from llamaherd.core.errors import (
     ChatTemplateError,
     ContextClosedError,
@@ -75,12 +76,17 @@ def bad_field(name: str, message: str) -> ApiError:
     return ApiError(400, message, param=name, code="invalid_value")
 
 
-def unknown_field(name: str) -> ApiError:
-    """A field is none of those that there are."""
+def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
+    """A field is none of those that there are.
+
+    Args:
+        name: Of the field.
+        names: Those that there are.
+    """
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     return ApiError(
         400,
-        f"{shown!r} is not supported here",
+        f"{shown!r} is not supported here{checks.meant(name, names)}",
         param=shown,
         code="unsupported_parameter",
     )
@@ -119,7 +125,12 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
 
 def stopping() -> ApiError:
     """The server ends."""
-    return ApiError(503, "the server is stopping", code="stopping")
+    return ApiError(
+        503,
+        "the server is stopping",
+        code="stopping",
+        headers=(("retry-after", "1"), ("connection", "close")),
+    )
 
 
 def timed_out(seconds: float) -> ApiError:

@@ -28,10 +28,12 @@ class Generate:
         given = {name: value for name, value in fields.items() if value is not None}
         for name in fields:
             if name not in self.fields:
-                raise unknown_field(name)
+                raise unknown_field(name, self.fields)
         if "prompt" not in given:
             raise ApiError(400, "prompt is missing", param="prompt", code="missing_field")
         settings = {name: given[name] for name in given if name in _SETTINGS}
+        if "temperature" in settings:
+            settings["temperature"] = temperature_of(settings["temperature"])
         bias = settings.get("logit_bias")
         if isinstance(bias, dict):
             settings["logit_bias"] = token_bias(bias)
@@ -69,6 +71,16 @@ def _ending(result: Result) -> dict[str, object]:
         "finish_reason": result.finish_reason,
         "usage": usage(result),
     }
+
+
+def temperature_of(value: object) -> float:
+    """A temperature as OpenAI's API takes it; libllama takes a negative one for 0.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is not from 0 to 2.
+    """
+    return checks.real("temperature", value, 0.0, 2.0)
 
 
 def token_bias(value: dict[str, object]) -> dict[int, object]:

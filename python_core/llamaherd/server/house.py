@@ -24,6 +24,7 @@ class House:
         bodies: How much may be read at once.
         pool: Threads for what would keep the event loop too long.
         timeout_s: Seconds that a request may take; None: any.
+        is_ending: Whether nothing new may come in, because the server ends.
     """
 
     def __init__(self, ctx: Context, settings: Settings) -> None:
@@ -32,6 +33,7 @@ class House:
         self.bodies = Bodies(settings.max_body)
         self.pool = ThreadPoolExecutor(_N_TOKENIZING, "llamaherd-tokenize")
         self.timeout_s = settings.timeout_s
+        self.is_ending = False
         self._running: set[Running] = set()
 
     def enter(self, running: Running) -> Running:

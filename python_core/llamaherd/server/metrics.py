@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from llamaherd.server.record import Record
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
+OF_LOAD = {  # by the fields of `Load`
+    "n_running": "Prompts that are being computed now.",
+    "n_waiting": "Prompts that wait for a slot now.",
+    "n_slots": "Prompts that can be computed at the same time; 0 before the first.",
+    "n_prefixes": "Beginnings of prompts that are kept, so that they are computed once.",
+    "n_ctx": "Tokens that the KV cache has room for, those of all prompts together.",
+}
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
@@ -49,16 +56,25 @@ class Metrics:
             )
 
         self._requests = counter(
-            "requests", "Requests by path and status (499: gone).", ("path", "status")
+            "requests",
+            "Requests that were answered, by path and status; 499: the client went away.",
+            ("path", "status"),
         )
-        self._prompt = counter("prompt_tokens", "Tokens of prompts.")
+        self._prompt = counter("prompt_tokens", "Tokens of the prompts answered.")
         self._reused = counter(
-            "reused_tokens", "Tokens of prompts that the prefix cache had."
+            "reused_tokens",
+            "Tokens of prompts that the prefix cache had, and were not computed.",
         )
         self._generated = counter("generated_tokens", "Tokens of answers.")
-        self._seconds = seconds("request", "From first byte to last.", ("path",))
-        self._queued = seconds("queue", "Time that a request waited for a slot.")
-        self._first = seconds("first_token", "Time to the first token of an answer.")
+        self._seconds = seconds(
+            "request",
+            "Seconds from a request's arrival to the end of its answer.",
+            ("path",),
+        )
+        self._queued = seconds("queue", "Seconds that a request waited for a slot.")
+        self._first = seconds(
+            "first_token", "Seconds from a request's start to its answer's first token."
+        )
 
     def count(self, path: str, record: Record, seconds: float) -> None:
         """A request has ended."""
@@ -89,5 +105,4 @@ class _Load(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One gauge for each number."""
         for name, value in asdict(self._ctx.load).items():
-            text = f"Load.{name} of the context."
-            yield GaugeMetricFamily(f"llamaherd_{name}", text, value=value)
+            yield GaugeMetricFamily(f"llamaherd_{name}", OF_LOAD[name], value=value)

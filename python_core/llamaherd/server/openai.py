@@ -9,7 +9,7 @@ from llamaherd.core.sampling import SamplingParams
 from llamaherd.model.chat import apply_chat_template
 from llamaherd.run.requests import make_requests
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
-from llamaherd.server.generate import token_bias
+from llamaherd.server.generate import temperature_of, token_bias
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.wanted import Wanted
 
@@ -184,7 +184,8 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
         elif name not in _WITHOUT_MEANING or (
             value is not None and value not in _WITHOUT_MEANING[name]
         ):
-            raise unknown_field(name)
+            is_known = name in _WITHOUT_MEANING  # and cannot be had: no slip
+            raise unknown_field(name, () if is_known else names)
     return given
 
 
@@ -207,7 +208,11 @@ def _one_prompt(given: Mapping[str, object]) -> object:
     prompt = given["prompt"]
     if isinstance(prompt, list) and prompt and isinstance(prompt[0], (str, list)):
         if len(prompt) > 1:
-            raise bad_field("prompt", "prompt must be one text: ask once for each")
+            text = (
+                f"prompt must be one text, not a list of {len(prompt)}: send a request "
+                "for each; those that come at the same time run in the same batches"
+            )
+            raise bad_field("prompt", text)
         return prompt[0]
     return prompt
 
@@ -232,7 +237,7 @@ def _params(given: Mapping[str, object], max_tokens: int) -> SamplingParams:
         told = checks.integer("seed", given["seed"], -(1 << 63), (1 << 63) - 1)
         seed = told & 0xFFFFFFFF
     return SamplingParams(
-        temperature=checks.real("temperature", given.get("temperature", 1.0), 0.0, 2.0),
+        temperature=temperature_of(given.get("temperature", 1.0)),
         top_p=checks.real("top_p", given.get("top_p", 1.0), 0.0, 1.0),
         max_tokens=max_tokens,
         stop=checks.stop_texts("stop", given.get("stop")),
@@ -266,7 +271,8 @@ def _with_usage(given: Mapping[str, object]) -> bool:
     for name, value in options.items():
         is_harmless = name == "include_obfuscation" and value in (False, None)
         if name != "include_usage" and not is_harmless:
-            raise unknown_field(f"stream_options.{name}")
+            known = ("stream_options.include_usage",)
+            raise unknown_field(f"stream_options.{name}", known)
     return checks.flag(
         "stream_options.include_usage", options.get("include_usage") or False
     )

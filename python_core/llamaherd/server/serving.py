@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _KEEP_ALIVE_S = 60  # longer than clients keep a connection that they do not use
 _LAST_S = 2  # for telling clients that their time is over
+_LOOK_S = 0.05  # between two looks at whether all have ended
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -98,7 +99,7 @@ class Server(uvicorn.Server):
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=int(grace_s) + _LAST_S,
+            timeout_graceful_shutdown=_LAST_S,
         )
         super().__init__(config)
         self.house: House = app.state.house
@@ -112,9 +113,19 @@ class Server(uvicorn.Server):
         self._when_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Lets what runs end, but not forever."""
+        """Lets what runs end, but not forever.
+
+        Until then it listens, so that clients are told to go elsewhere; uvicorn would
+        refuse their connections, which looks like a crash.
+        """
         loop = asyncio.get_running_loop()
+        self.house.is_ending = True
+        end_s = loop.time() + self._grace_s + _LAST_S
         timer = loop.call_later(self._grace_s, self.house.stop)
+        while self.house.queue.n_inside > 0 and loop.time() < end_s:
+            if self.force_exit:
+                break
+            await asyncio.sleep(_LOOK_S)
         await super().shutdown(sockets)
         timer.cancel()
 

@@ -212,3 +212,23 @@ test_that("variants are compared", {
     robustness(data_of(), text, book_of(), context, orders = -1)
   })
 })
+
+test_that("a journal is named at the beginning and where Ctrl-C ends the call", {
+  context <- local_context()
+  withr::local_dir(withr::local_tempdir())
+  book <- book_of()
+  data <- data.frame(text = "x")
+  expect_message(
+    annotate_texts(data, text, book, context, journal = TRUE),
+    file.path(basename(getwd()), "0123.journal"),
+    fixed = TRUE
+  )
+  expect_no_message(annotate_texts(data, text, book, context, journal = "a.journal"))
+  told <- capture.output(type = "message", {
+    withRestarts(
+      interrupt("Interrupted: 1 of 2 texts coded.", data, 0L, "/tmp/a.journal"),
+      abort = \() NULL
+    )
+  })
+  expect_match(told, "goes on from there: /tmp/a.journal", all = FALSE)
+})

@@ -76,7 +76,6 @@ test_that("wrong arguments of codebook() are named", {
     codebook(1)
     codebook("refused", c("a", "b"))
     codebook("Q", c("a", "a"))
-    codebook("Q", 1:2)
     codebook("Q")
     codebook("Q", c("a", "b"), type = "many")
     codebook("Q", c("a", "b"), examples = list("x"))
@@ -88,5 +87,16 @@ test_that("wrong arguments of codebook() are named", {
     write_codebook("Q", "x.yaml")
     prompt_preview("Q", "x")
     prompt_preview(codebook("Q", c("a", "b")), "x", chat = TRUE)
+  })
+})
+
+test_that("numbers are labels", {
+  local_fake()
+  expect_named(codebook("Which?", c(0, 1))$labels, c("0", "1"))
+  expect_named(codebook("Which?", c(1e5, 0.1, -2))$labels, c("100000", "0.1", "-2"))
+  expect_named(codebook("Which?", 1:3, type = "ordinal")$labels, c("1", "2", "3"))
+  expect_snapshot(error = TRUE, {
+    codebook("Which?", c(TRUE, FALSE))
+    codebook("Which?", c(0, NA))
   })
 })

@@ -27,6 +27,84 @@ test_that("a log tells what happened, at once", {
   expect_identical(attr(log, "hash"), py_call("file_sha256", path))
 })
 
+test_that("a log has all that is done with texts, and nobody's name", {
+  context <- local_context()
+  path <- local_log()
+  home <- dirname(path)
+  withr::local_envvar(HOME = home)
+  withr::local_dir(home)
+  file.copy(context$model$path, "my.gguf")
+  document_start("run.txt")
+  model_load("my.gguf")
+  data <- data.frame(id = 1:2, text = c("x", "y"))
+  book <- codebook("Which?", c(yes = "", n = ""))
+  coded <- annotate_texts(data, text, book, context, verbosity = -1)
+  classify_parallel(context, c("x", "y"), c("yes", "n"))
+  gold_sample(coded, 2, seed = 1)
+  explore(
+    list(id = "a", predictor = \(prompts, data, spec) prompts),
+    prompts = "x"
+  )
+  report(coded, "r.html")
+  robustness(data, text, list(a = book, b = book), context)
+  lines <- readLines("run.txt")
+  suppressMessages(document_end())
+  events <- sub("^.*[]] ", "", grep("^- ", lines, value = TRUE))
+  wanted <- c(
+    "annotate_texts",
+    "classify_parallel",
+    "gold_sample",
+    "report",
+    "robustness"
+  )
+  expect_true(all(wanted %in% events))
+  expect_match(lines, '"path": "~/my.gguf"', fixed = TRUE, all = FALSE)
+  expect_match(lines, '"working_directory": "~"', fixed = TRUE, all = FALSE)
+  expect_match(lines, '"engine": "predictor"', fixed = TRUE, all = FALSE)
+  hash <- lines_sha256(c("yes", "yes"))
+  expect_match(lines, sprintf('"output_hash": "%s"', hash), fixed = TRUE, all = FALSE)
+  expect_no_match(lines, home, fixed = TRUE)
+  expect_no_match(lines, '"auto"', fixed = TRUE)
+  expect_no_match(lines, '"user"', fixed = TRUE)
+})
+
+test_that("a comparison with people is in the log", {
+  skip_if_no_llamaherd()
+  path <- local_log()
+  document_start(path)
+  labels <- rep(c("a", "b"), 10)
+  code <- replace(labels, c(1, 4), c("b", "a"))
+  validate(labels, code, n_bootstrap = 10)
+  estimate(
+    data.frame(label = labels, code = code),
+    "code",
+    prob = "simple",
+    methods = "gold"
+  )
+  lines <- readLines(path)
+  suppressMessages(document_end())
+  expect_match(lines, "] validate$", all = FALSE)
+  expect_match(lines, '"accuracy": 0.9', fixed = TRUE, all = FALSE)
+  expect_match(lines, "] estimate$", all = FALSE)
+  expect_match(lines, lines_sha256(code), fixed = TRUE, all = FALSE)
+})
+
+test_that("files have whole paths without their owner's name", {
+  folder <- normalizePath(withr::local_tempdir())
+  withr::local_dir(folder)
+  withr::local_envvar(HOME = file.path(folder, "anna"))
+  dir.create("anna")
+  expect_identical(log_path("x.csv"), file.path(folder, "x.csv"))
+  expect_identical(log_path(file.path(folder, "anna", "x.csv")), "~/x.csv")
+  expect_identical(log_path(file.path(folder, "annabel")), file.path(folder, "annabel"))
+  expect_identical(
+    log_source("https://u:secret@h.org/m.gguf?token=1"),
+    "https://h.org/m.gguf"
+  )
+  expect_identical(log_source("hf:owner/repo"), "hf:owner/repo")
+  expect_identical(log_source("anna"), "~")
+})
+
 test_that("sha256sum agrees", {
   local_fake()
   skip_if(!nzchar(Sys.which("sha256sum")), "sha256sum is missing")

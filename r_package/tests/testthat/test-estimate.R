@@ -38,7 +38,8 @@ test_that("coefficients, covariances and intervals are those of one method", {
   expect_identical(colnames(confint(fit)), c("2.5 %", "97.5 %"))
   expect_equal(unname(confint(fit)), cbind(c(0.3, 1.3), c(0.7, 1.7)))
   reach <- stats::qnorm(0.95) * 0.1
-  expect_equal(unname(confint(fit, 2, level = 0.9)), cbind(1.5 - reach, 1.5 + reach))
+  # A share ends at 1.
+  expect_equal(unname(confint(fit, level = 0.9)), rbind(0.5 + c(-reach, reach), c(1, 1)))
   names <- list(c("share A", "share B"), c("share A", "share B"))
   expect_equal(vcov(fit), matrix(c(0.01, 0, 0, 0.01), 2, dimnames = names))
   expect_identical(nobs(fit), 6L)
@@ -113,4 +114,19 @@ test_that("arguments that are none are named", {
     estimate(data, list(1))
     estimate(data[c("text", "party")], local_gold())
   })
+})
+
+test_that("intervals of shares stay within what shares can be", {
+  skip_if_no_llamaherd()
+  code <- c("a", rep("b", 39), rep(NA, 160))
+  data <- data.frame(label = c(rep("b", 190), rep("a", 10)), code = code)
+  data$group <- rep(c("x", "y"), 100)
+  fit <- suppressWarnings(estimate(data, "code", prob = "simple", by = group))
+  rows <- as.data.frame(fit)
+  shares <- rows[rows$term == "share", ]
+  expect_true(all(shares$low >= 0 & shares$high <= 1, na.rm = TRUE))
+  expect_true(any(shares$low == 0, na.rm = TRUE))
+  wide <- confint(fit, level = 0.999)
+  expect_true(all(wide >= -1 & wide <= 1, na.rm = TRUE))
+  expect_true(all(wide[!grepl("difference", rownames(wide)), ] >= 0, na.rm = TRUE))
 })

@@ -373,3 +373,24 @@ test_that("a closed context is an error of its own class", {
     class = "llamaherd_error_context"
   )
 })
+
+test_that("several jobs share a bar", {
+  seen <- NULL
+  bar <- list(show = \(state) seen <<- c(seen, state$n_done, state$n_total))
+  part <- part_of_bar(bar, 2, 3)
+  part$show(list(n_done = 4L, n_total = 10L, rates = ""))
+  part$end()
+  expect_equal(seen, c(14, 30))
+})
+
+test_that("a bar comes with the first state and goes at the end", {
+  withr::local_options(cli.progress_show_after = 0, cli.dynamic = FALSE)
+  bar <- new_bar(TRUE)
+  bar$end()
+  n <- length(cli::cli_progress_num())
+  bar$show(list(n_done = 0L, n_total = 10L, rates = "5 tokens read"))
+  bar$show(list(n_done = 1L, n_total = 20L, rates = "1 prompt/s"))
+  bar$end()
+  bar$end()
+  expect_identical(cli::cli_progress_num(), 0L)
+})

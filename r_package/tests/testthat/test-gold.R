@@ -20,9 +20,9 @@ test_that("a sample is a list with what was drawn", {
   expect_identical(gold$gold, rep(NA_character_, 4))
   expect_identical(gold$codes, rlang::set_names(list(), character()))
   frame <- as.data.frame(gold)
-  expect_named(frame, c("id", "text", "label", "prob"))
+  expect_named(frame, c("id", "text", "model_label", "inclusion_prob"))
   expect_output(print(gold), "4 of 6 texts, drawn simply")
-  expect_output(print(gold, n = 2L), "and 2 more")
+  expect_output(print(gold, n = 2L), "2 more rows")
   seen <- the$module$seen("gold_draw")
   expect_match(seen, "'text': ['a', None, 'größer', 'd', 'e', 'f']", fixed = TRUE)
   expect_match(seen, "'label': ['yes', 'no', 'yes', 'no', None, 'no']", fixed = TRUE)
@@ -81,7 +81,10 @@ test_that("a sample is written, coded and read", {
     expect_identical(found$codes, list(code = rep("yes", 4)))
     expect_identical(found$gold, rep("yes", 4))
   }
-  expect_named(as.data.frame(found), c("id", "text", "label", "prob", "code"))
+  expect_named(
+    as.data.frame(found),
+    c("id", "text", "model_label", "inclusion_prob", "code")
+  )
   expect_output(print(found), "4 coded, by 1 coder\n")
 })
 

@@ -216,3 +216,32 @@ test_that("graphics that there are not are refused", {
   withr::local_options(llamaherd.graphics = "lattice")
   expect_error(plot(estimates_of()), class = "llamaherd_error_argument")
 })
+
+test_that("each coefficient has an axis of its own", {
+  fit <- estimates_of()
+  fit$formula <- label == "no" ~ party
+  fit$rows$term <- rep(c("(Intercept)", "party", "age"), each = 4)
+  fit$rows$outcome <- "label"
+  fit$rows[9:12, c("estimate", "low", "high")] <- c(1:4, 0:3, 2:5) * 1000
+  for (engine in c("ggplot2", "base")) {
+    local_graphics(engine)
+    drawn <- plot(fit)
+    data <- if (engine == "ggplot2") drawn$data else drawn
+    expect_identical(levels(data$row), c("(Intercept)", "party", "age"))
+    expect_identical(nrow(data), 12L)
+    if (engine == "ggplot2") {
+      ranges <- lapply(ggplot2::ggplot_build(drawn)$layout$panel_params, \(p) p$x.range)
+      expect_gt(ranges[[3]][[2]], 4000)
+      expect_lt(ranges[[1]][[2]], 1)
+    }
+    expect_identical(graphics::par("mfrow"), c(1L, 1L))
+  }
+})
+
+test_that("what it takes no model for is beside the accuracy alone", {
+  skip_if_no_llamaherd()
+  labels <- rep(c("a", "b", "a"), 20)
+  found <- validate(labels, replace(labels, 1:5, "b"), n_bootstrap = 10)
+  data <- picture_measures(found)$data
+  expect_identical(as.character(data$row[data$series == "always 'a'"]), "accuracy")
+})

@@ -13,7 +13,10 @@ test_that("one question, one answer; many, as many", {
     as.vector(answer),
     "<system>You are a helpful assistant.<user>Hello<assistant>!"
   )
-  expect_false(is.object(answer))
+  expect_output(
+    print(answer),
+    "^<llamaherd_result>[^\n]*\n\\[1\\] <system>[^\n]*<assistant>!$"
+  )
   expect_null(names(answer))
   expect_identical(attr(answer, "hashes")$output, sha256(as.vector(answer)))
   answers <- quick_llama(c(a = "x", b = "y"), auto_format = FALSE, hash = FALSE)

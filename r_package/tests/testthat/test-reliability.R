@@ -100,7 +100,7 @@ test_that("validate() gives both for several models", {
   skip_if_no_llamaherd()
   found <- validate(annotations, c("A", "B", "A"))
   expect_identical(
-    found,
+    unclass(found),
     list(
       confusion = compute_confusion_matrices(annotations, c("A", "B", "A")),
       reliability = intercoder_reliability(annotations)

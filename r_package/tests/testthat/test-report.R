@@ -46,6 +46,64 @@ test_that("what is no part of a report is named", {
   })
 })
 
+test_that("a data frame that was joined or read gets back how it came about", {
+  context <- local_context()
+  coded <- coded_by_fake(context)
+  people <- data.frame(id = 3:1, party = c("A", "B", "C"))
+  expect_s3_class(merge(coded, people), "llamaherd_coded")
+  path <- withr::local_tempfile(fileext = ".csv")
+  write.csv(merge(people, coded)[3:2, ], path, row.names = FALSE)
+  joined <- read.csv(path)
+  expect_snapshot(report(joined, "r.html"), error = TRUE)
+  restored <- coded_restore(joined, coded)
+  expect_identical(restored$label, coded$label[c(3, 2)])
+  expect_identical(restored$party, c("A", "B"))
+  html <- withr::local_tempfile(fileext = ".html")
+  report(restored, html)
+  expect_identical(jsonlite::read_json(html)[[1]]$texts, list("y", NULL))
+  expect_identical(attr(restored, "llamaherd"), attr(coded, "llamaherd"))
+  wrong <- replace(joined, "label", c("n", NA))
+  expect_snapshot(error = TRUE, {
+    coded_restore(wrong, coded)
+    coded_restore(data.frame(text = "z", label = "yes"), coded)
+    coded_restore(joined["text"], coded)
+    coded_restore(coded, joined)
+    coded_restore(3, coded)
+  })
+})
+
+test_that("texts of an expression are in the report", {
+  context <- local_context()
+  data <- data.frame(title = c("a", "fail"), body = c("b", "c"), text = c("not", "these"))
+  coded <- annotate_texts(data, paste(title, body), book(), context, verbosity = -1)
+  expect_identical(coded$coded_text, c("a b", "fail c"))
+  path <- withr::local_tempfile(fileext = ".html")
+  report(coded[1, ], path)
+  sent <- jsonlite::read_json(path)[[1]]
+  expect_identical(
+    sent[c("text", "texts")],
+    list(text = "coded_text", texts = list("a b"))
+  )
+  named <- annotate_texts(
+    data,
+    paste(title, body),
+    book(),
+    context,
+    columns = c(coded_text = "both"),
+    verbosity = -1
+  )
+  expect_identical(named$both, coded$coded_text)
+  without <- annotate_texts(
+    data,
+    paste(title, body),
+    book(),
+    context,
+    columns = c(coded_text = NA),
+    verbosity = -1
+  )
+  expect_snapshot(report(without, path), error = TRUE)
+})
+
 test_that("a report runs again, and says what differs", {
   fake <- local_fake()
   found <- reproduce("r.html", "m.gguf", n_seq_max = 4)

@@ -222,3 +222,40 @@ test_that("what does not fit is refused", {
     texts_for_people(coverage_curve(0.5, TRUE), 0.9)
   })
 })
+
+test_that("models in a long table are compared on a page", {
+  skip_if_no_llamaherd()
+  long <- data.frame(
+    sample_id = rep(1:4, 2),
+    model_id = rep(c("one", "another"), each = 4),
+    label = c("a", "a", "b", "b", "a", "b", "b", "b"),
+    truth = rep(c("a", "b", "b", "b"), 2)
+  )
+  found <- validate(long)
+  expect_s3_class(found, "llamaherd_comparison")
+  expect_named(found, c("confusion", "reliability"))
+  expect_snapshot(found)
+  expect_snapshot(validate(long[-4], include_confusion = FALSE))
+})
+
+test_that("the first line of a weighted validation is whole", {
+  skip_if_no_llamaherd()
+  texts <- data.frame(text = sprintf("t%d", 1:200), label = rep(c("a", "b"), 100))
+  gold <- gold_sample(texts, 60, by = label, text = text, label = label, seed = 1)
+  gold <- read_gold(data.frame(id = gold$ids, code = gold$labels), gold)
+  lines <- format(validate(texts, gold, n_bootstrap = 10))
+  expect_identical(
+    lines[1:2],
+    c(
+      "<llamaherd_validation> 60 of 200 texts coded by 1 person",
+      "[95% confidence intervals; weighted by inclusion probability]"
+    )
+  )
+})
+
+test_that("people's numbers are the labels that numbers became", {
+  skip_if_no_llamaherd()
+  labels <- factor(rep(c("0", "1"), 10))
+  found <- validate(labels, rep(c(0, 1), 10), n_bootstrap = 10)
+  expect_identical(found$table$value[found$table$measure == "accuracy"], 1)
+})

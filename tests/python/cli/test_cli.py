@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from llamaherd import __version__
 from llamaherd.cli import main
+from llamaherd.cli.main import COMMANDS
 from llamaherd.cli.serve import KEY_VARIABLE
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["--version"], __version__),
         (["serve", "--help"], "/generate"),
     ):
-        with pytest.raises(SystemExit) as caught:
-            main(arguments)
-        assert caught.value.code == 0
+        assert main(arguments) == 0
         assert text in capsys.readouterr().out
 
 
@@ -42,11 +41,65 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_arguments_are_told(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
+    assert main(arguments) == 2
     error = capsys.readouterr().err
     assert all(argument in error for argument in arguments[2:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [(["serv"], "serve"), (["serve", "m.gguf", "--timeot", "3"], "--timeout")],
+)
+def test_misspelt_words_get_a_suggestion(
+    arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+def test_all_commands_can_be_loaded_and_teach_by_examples(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--help"]) == 0
+    overview = capsys.readouterr().out
+    for name, what in COMMANDS.items():
+        assert f"  {name} " in overview
+        assert what.split()[0] in overview
+        assert main([name, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert "Examples:\n" in text
+        assert f"\n  llamaherd {name} " in text
+        assert all(len(line) <= 80 for line in text.splitlines()), name
+
+
+def test_sigterm_ends_a_command_and_its_status_says_so() -> None:
+    code = """
+import os, signal, sys, time
+from llamaherd.cli import main
+from llamaherd.server import serving
+def bind(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+serving.bind = bind
+signal.signal(signal.SIGINT, getattr(signal, sys.argv[1]))
+sys.exit(main(["serve", "no.gguf"]))
+"""
+    for handler in (
+        "default_int_handler",
+        "SIG_IGN",
+    ):  # the second one: in the background
+        command = [sys.executable, "-c", code, handler]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (143, "")
+
+
+def test_a_reader_that_leaves_is_no_failure_to_tell() -> None:
+    code = "import sys; from llamaherd.cli import main; sys.exit(main(['--help']))"
+    command = f'{sys.executable} -c "{code}" | true; echo ${{PIPESTATUS[0]}}'
+    done = subprocess.run(
+        ["bash", "-c", command], check=True, capture_output=True, text=True
+    )
+    assert done.stderr == ""
 
 
 def test_a_file_that_is_no_model(

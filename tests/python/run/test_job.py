@@ -3,13 +3,14 @@ from __future__ import annotations
 import threading
 import time
 from array import array
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from fake_engine import FakeEngine
 from journalled import FakeContext
 from llamaherd import ContextClosedError, Interrupted, Progress
-from llamaherd.api.progress import reporter
+from llamaherd.api.progress import rates, reporter
 from llamaherd.api.running import none_answered, run_to_end
 from llamaherd.core.request import Request
 from llamaherd.run.call import Call
@@ -162,6 +163,20 @@ def test_the_bar_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().err
     assert "5/5" in shown
     assert "2.5 prompts/s, tokens/s: 1000 read, 4 written, 1 failed" in shown
+
+
+def test_the_bar_shows_what_is_read_before_a_prompt_is_done() -> None:
+    begun = Progress(
+        n_done=0,
+        n_failed=0,
+        n_total=5,
+        n_prompt_tokens=1400,
+        n_prompt_tokens_total=2000,
+        n_generated_tokens=0,
+        elapsed_s=2.0,
+    )
+    assert rates(begun) == "1,400 tokens read"
+    assert rates(replace(begun, n_generated_tokens=7)) == "1,400 tokens read, 7 written"
 
 
 def test_progress_is_a_flag_or_a_function() -> None:

@@ -145,3 +145,33 @@ def test_what_nobody_expected_is_logged_without_the_prompt(
     assert "in submit" in caplog.text
     assert "secret" not in caplog.text
     assert "secret" not in str(got)
+
+
+@pytest.mark.parametrize("path", ["/generate", "/v1/completions"])
+def test_temperatures_are_those_of_openai(client: Client, path: str) -> None:
+    for value in (-0.1, -1, 2.1):
+        status, got = client.post(path, {"prompt": "a", "temperature": value})
+        assert status == 400
+        told = got["error"]
+        assert told["message"] == f"temperature must be between 0 and 2, not {value:g}"
+        assert told["param"] == "temperature"
+    for value in (0, 2):
+        assert client.post(path, {"prompt": "a", "temperature": value})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "meant"),
+    [
+        ("/generate", "max_token", "max_tokens"),
+        ("/v1/completions", "max_token", "max_tokens"),
+        ("/v1/chat/completions", "mesages", "messages"),
+        ("/generate", "temprature", "temperature"),
+    ],
+)
+def test_a_field_that_is_none_is_told_with_what_was_meant(
+    client: Client, path: str, name: str, meant: str
+) -> None:
+    status, got = client.post(path, {name: 3})
+    assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
+    told = f"{name!r} is not supported here; did you mean {meant!r}?"
+    assert got["error"]["message"] == told

@@ -13,6 +13,7 @@ import pytest
 from fake_context import answer
 from llamaherd.server import serving
 from served import Client
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,14 +63,17 @@ def test_running_requests_end_after_a_signal_and_nobody_new_comes_in(
 ) -> None:
     with _process(chat_model) as (client, process):
         whole = client.connect("/generate", {"prompt": "a", "max_tokens": 60})
-        stream = _started(client, {"prompt": "b", "max_tokens": 60})
         waiting = [client.connect("/generate", {"prompt": "c", "max_tokens": 9})]
+        stream = _started(client, {"prompt": "b", "max_tokens": 60})
         process.send_signal(sig)
+        wait_until(lambda: client.ask("GET", "/health")[0] == 503)
+        status, got, headers = client.ask("POST", "/generate", {"prompt": "d"})
+        assert (status, got["error"]["code"]) == (503, "stopping")
+        assert (headers["connection"], headers["retry-after"]) == ("close", "1")
+        assert client.ask("GET", "/metrics")[0] == 200
         text = _rest(whole)
         assert text.startswith(b"HTTP/1.1 200")
         assert json.loads(text.partition(b"\r\n\r\n")[2])["text"] == answer("a", 60)
-        with pytest.raises(ConnectionError):
-            client.connect("/generate", {"prompt": "d"})
         assert b'"finish_reason":"length"' in _rest(stream)
         assert all(_rest(link).startswith(b"HTTP/1.1 200") for link in waiting)
         assert process.wait(30) == 0
@@ -85,6 +89,15 @@ def test_what_does_not_end_in_time_is_told(chat_model: lh.Model) -> None:
         assert b'"code": "stopping"' in text
         assert text.endswith(b"0\r\n\r\n")
         assert process.wait(30) == 0
+
+
+def test_a_client_that_reads_nothing_keeps_nobody(chat_model: lh.Model) -> None:
+    with _process(chat_model, grace_s=0.1) as (client, process):
+        link = socket.create_connection(("127.0.0.1", client.port))
+        link.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        link.close()
 
 
 def test_a_second_signal_ends_at_once(chat_model: lh.Model) -> None:

@@ -195,6 +195,15 @@ def test_messages_of_an_answer_can_be_sent_back(
     assert text.endswith(";user:bc;assistant:")
 
 
+def test_several_prompts_are_several_requests(client: Client) -> None:
+    status, got = client.post(TEXT, {"prompt": ["a", "b", "c"]})
+    assert (status, got["error"]["param"]) == (400, "prompt")
+    assert "one text, not a list of 3: send a request for each" in got["error"]["message"]
+    assert client.post(TEXT, {"prompt": ["a"]})[0] == 200
+    told = client.post(TEXT, {"prompt": "a", "n": 2})[1]["error"]["message"]
+    assert "did you mean" not in told  # it is one of OpenAI's, and not to be had
+
+
 BAD_BOTH = [
     ({"tools": [{"type": "function"}]}, "tools"),
     ({"n": 2}, "n"),

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from llamaherd.core.stats import Load
+from llamaherd.server import metrics
 from llamaherd.server.settings import Settings
 from served import NAME, served
 from waiting import wait_until
@@ -61,6 +64,16 @@ def test_metrics_count_what_was_answered(fake: FakeContext) -> None:
     assert figures["llamaherd_queue_seconds_sum"] == "0.5"
     assert figures["llamaherd_first_token_seconds_count"] == "2.0"
     assert figures['llamaherd_request_seconds_count{path="/generate"}'] == "3.0"
+
+
+def test_figures_say_in_words_what_they_are(fake: FakeContext) -> None:
+    assert set(metrics.OF_LOAD) == {each.name for each in fields(Load)}
+    with served(fake) as client:
+        text = client.ask("GET", "/metrics")[1]
+    helps = dict(re.findall(r"^# HELP (llamaherd_\S+) (.+)$", text, re.MULTILINE))
+    assert len(helps) >= 12
+    for words in helps.values():
+        assert re.fullmatch(r"[A-Z][a-z]+ [a-zA-Z0-9 ,;:'-]+\.", words), words
 
 
 def test_two_servers_in_a_process_count_by_themselves(fake: FakeContext) -> None:

@@ -55,11 +55,13 @@ if (requireNamespace("dplyr", quietly = TRUE)) {
 }
 tell(
   15,
-  "a result that is edited or written into is plain text, without stale hashes",
+  "a result that is edited or written into is shown, cut and a table as plain text",
   vapply(
     edits,
     \(edit) {
-      identical(setdiff(names(attributes(edit(answers))), "names"), character())
+      edited <- edit(answers)
+      is_same <- identical(as.character(edited), as.character(answers))
+      is_same || is.null(attributes(edited[1])) || identical(names(attributes(edited[1])), "names")
     },
     NA
   )

@@ -2,55 +2,56 @@
 
 from __future__ import annotations
 
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
 from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
-from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.research import frames
 from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.coding import Coding, Work
+from llamaherd.research.coding.coding import Coding
 from llamaherd.research.coding.columns import named, roles_of
-from llamaherd.research.coding.settings import checked_settings
+from llamaherd.research.coding.settings import (
+    DEFAULTS,
+    CodingSettings,
+    checked_settings,
+)
 from llamaherd.research.coding.texts import checked_texts
+from llamaherd.research.coding.work import Work
+from llamaherd.run.settings import shows
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-    from typing import Literal
-
     from llama_cpp import Llama
+    from typing_extensions import Unpack
 
     from llamaherd.api.progress import ProgressOption
-    from llamaherd.core.scores import Normalize
     from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.coding.settings import Calibrate, Split
-    from llamaherd.run.call import OnError
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
+_shows_settings = shows(
+    [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=DEFAULTS[name],
+            annotation=getattr(kind, "__forward_arg__", kind),
+        )
+        for name, kind in CodingSettings.__annotations__.items()
+    ]
+)
 
+
+@_shows_settings
 def annotate(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     text: str,
     codebook: Codebook,
     context: Host | Llama,
     *,
-    method: Literal["auto", "classify", "generate"] = "auto",
-    columns: str | Mapping[str, str | None] | None = None,
-    calibrate: Calibrate | None = None,
-    normalize: Normalize = "sum",
-    chat: bool = False,
-    split: Split | None = None,
-    part_tokens: int | None = None,
-    journal: bool | str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,
-    on_error: OnError = "continue",
-    seed: int = DEFAULT_SEED,
-    temperature: float = 0.0,
-    max_tokens: int = 512,
-    versions: Mapping[str, str] | None = None,
+    **settings: Unpack[CodingSettings],
 ) -> Coded:
     """Codes the texts of a column by a codebook.
 
@@ -64,29 +65,9 @@ def annotate(
         text: Name of the column of texts.
         codebook: What is asked of each.
         context: Where to run; a `llama_cpp.Llama` gets a context of its own.
-        method: "classify": by probabilities; "generate": the label is written, held to
-            the labels; "auto": "generate" for fields, otherwise "classify".
-        columns: Names of the new columns: a text that comes before each, or a mapping of
-            "label", "prob" and so on to names, with None for what is not wanted; "p_"
-            stands for what the names of labels' probabilities begin with.
-        calibrate: Take the model's preferences out of the probabilities: "batch", fitted
-            to these rows; "contextual", to prompts without content. See `Calibration`.
-        normalize: As in `classify_parallel`.
-        chat: Have the model's chat template make the prompts.
-        split: What becomes of a text that is too long: None: its row has an error;
-            otherwise it is cut into parts of about the same length, and "first", "last":
-            that part alone counts; "majority": the label of most parts, a tie going to
-            the larger mean probability; "mean": the mean of their probabilities.
-        part_tokens: Most tokens of a part; None: what the context has room for.
-        journal: Path of a file that results are stored in as they come, see
-            `generate_parallel`; True: one in the working directory, named after the
-            codebook's hash and the model's file.
         progress: As in `generate_parallel`.
-        on_error: As in `generate_parallel`.
-        seed: With "generate": of the draws.
-        temperature: With "generate": 0 takes the most likely tokens.
-        max_tokens: With "generate": most tokens of an answer.
-        versions: Further ones for the record, such as that of a language that calls.
+        **settings: How: any of `CodingSettings`, such as method, columns, calibrate,
+            chat, split, journal and on_error.
 
     Returns:
         The data frame with the new columns, and how they came about. The columns are, for
@@ -109,25 +90,7 @@ def annotate(
     Warns:
         JournalWarning: As `generate_parallel`.
     """
-    coding = _coding(
-        frame,
-        text,
-        codebook,
-        context,
-        columns=columns,
-        versions=versions,
-        method=method,
-        calibrate=calibrate,
-        normalize=normalize,
-        chat=chat,
-        split=split,
-        part_tokens=part_tokens,
-        journal=journal,
-        on_error=on_error,
-        seed=seed,
-        temperature=temperature,
-        max_tokens=max_tokens,
-    )
+    coding = _coding(frame, text, codebook, context, settings)
     return run_to_end(
         lambda: (coding.context, coding, context),
         progress,
@@ -136,46 +99,16 @@ def annotate(
     )
 
 
+@_shows_settings
 def start_annotate(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     text: str,
     codebook: Codebook,
     context: Host | Llama,
-    *,
-    method: Literal["auto", "classify", "generate"] = "auto",
-    columns: str | Mapping[str, str | None] | None = None,
-    calibrate: Calibrate | None = None,
-    normalize: Normalize = "sum",
-    chat: bool = False,
-    split: Split | None = None,
-    part_tokens: int | None = None,
-    journal: bool | str | os.PathLike[str] | None = None,
-    on_error: OnError = "continue",
-    seed: int = DEFAULT_SEED,
-    temperature: float = 0.0,
-    max_tokens: int = 512,
-    versions: Mapping[str, str] | None = None,
+    **settings: Unpack[CodingSettings],
 ) -> Job[Coded]:
     """Starts what `annotate` does and returns at once; same arguments."""
-    coding = _coding(
-        frame,
-        text,
-        codebook,
-        context,
-        columns=columns,
-        versions=versions,
-        method=method,
-        calibrate=calibrate,
-        normalize=normalize,
-        chat=chat,
-        split=split,
-        part_tokens=part_tokens,
-        journal=journal,
-        on_error=on_error,
-        seed=seed,
-        temperature=temperature,
-        max_tokens=max_tokens,
-    )
+    coding = _coding(frame, text, codebook, context, settings)
     return start(lambda: (coding.context, coding, context))
 
 
@@ -184,10 +117,7 @@ def _coding(
     text: str,
     codebook: Codebook,
     ctx: Host | Llama,
-    *,
-    columns: object,
-    versions: Mapping[str, str] | None,
-    **given: object,
+    given: CodingSettings,
 ) -> Coding:
     if not isinstance(codebook, Codebook):
         raise TypeError(f"codebook must be a Codebook, not {checks.shown(codebook)}")
@@ -202,8 +132,8 @@ def _coding(
         texts=texts,
         codebook=codebook,
         settings=settings,
-        columns=named(roles, columns, frames.names(frame)),
-        versions=dict(versions or {}),
+        columns=named(roles, given.get("columns"), frames.names(frame)),
+        versions=dict(given.get("versions") or {}),
     )
     coding = Coding(context, work)
     coding.check()

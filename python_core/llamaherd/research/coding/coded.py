@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.research.coding.codebook import JOINED
+from llamaherd.research.frames import with_rows
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llamaherd.core.calibration import Floats
     from llamaherd.core.stats import Stats
     from llamaherd.research.coding.codebook import Codebook
+
+
+_MOST_COUNTS = 10  # labels that `repr` counts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +58,30 @@ class Coded:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __getitem__(self, rows: slice | Sequence[int] | Sequence[bool]) -> Coded:
+        """Some rows, for all that takes a `Coded`; `run` and `stats` stay those of all.
+
+        Args:
+            rows: A slice, places from 0 (negative ones from the end), or a flag for each
+                row. A single row is `coded[[3]]`.
+
+        Raises:
+            TypeError: They are something else.
+            IndexError: There is no such row.
+        """
+        places = _places(rows, len(self))
+        return replace(
+            self,
+            frame=with_rows(self.frame, places),
+            labels=[self.labels[i] for i in places],
+            probs=None if self.probs is None else self.probs[places],
+            errors=[self.errors[i] for i in places],
+        )
+
+    def head(self, n: int = 5) -> Any:  # noqa: ANN401 - of the caller's kind
+        """The first n rows of the data frame."""
+        return self[: checks.integer("n", n, 0)].frame
+
     def to_frame(self) -> Any:  # noqa: ANN401 - of the caller's kind
         """The data frame."""
         return self.frame
@@ -53,11 +89,45 @@ class Coded:
     def __repr__(self) -> str:
         n_failed = sum(error is not None for error in self.errors)
         n_missing = sum(label is None for label in self.labels) - n_failed
-        parts = (
-            [f"{len(self)} texts", f"{len(self.names)} labels"]
-            if self.names
-            else [f"{len(self)} texts"]
-        )
+        parts = [f"{len(self)} texts"]
+        if self.names:
+            parts.append(f"{len(self.names)} labels ({self._counts})")
         if n_missing:
             parts.append(f"{n_missing} missing")
         return f"<Coded: {', '.join(parts)}, {n_failed} failed>"
+
+    @property
+    def _counts(self) -> str:
+        """How many texts have each label, the most frequent first."""
+        given = [each for label in self.labels if label for each in self._each(label)]
+        counts = dict.fromkeys(self.names, 0) | Counter(given)
+        told = sorted(counts.items(), key=lambda pair: -pair[1])
+        more = len(told) - _MOST_COUNTS
+        end = f", {more} more" if more > 0 else ""
+        return ", ".join(f"{name} {n}" for name, n in told[:_MOST_COUNTS]) + end
+
+    def _each(self, label: str) -> list[str]:
+        """The names in a label: of several at once more than one."""
+        return label.split(JOINED) if self.codebook.type == "multiple" else [label]
+
+
+def _places(rows: object, n: int) -> list[int]:
+    """Places of rows, from 0."""
+    if isinstance(rows, slice):
+        return list(range(n))[rows]
+    try:
+        found = np.asarray(rows)
+    except ValueError:
+        found = np.empty(())  # lists in lists
+    if found.ndim == 1 and (found.dtype == bool or not len(found)):
+        if len(found) not in (0, n):
+            raise IndexError(f"rows must have a flag for each of {n} rows")
+        return [int(i) for i in np.flatnonzero(found)]
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise TypeError(
+            f"rows must be a slice, places or flags, not {checks.shown(rows)}; a single "
+            "row is coded[[3]]"
+        )
+    if ((found < -n) | (found >= n)).any():
+        raise IndexError(f"rows must be between {-n} and {n - 1}")
+    return [int(i) % n for i in found]

@@ -99,7 +99,10 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
     for role, name in columns.items():
         if role not in roles and not (role == _EACH and has_each):
             allowed = ", ".join(repr(each) for each in roles[:20])
-            raise ValueError(f"columns: there is no {role!r}; there are {allowed}")
+            raise ValueError(
+                f"columns: there is no {role!r}; there are {allowed}"
+                f"{checks.meant(role, roles)}"
+            )
         if name is not None:
             checks.text(f"columns[{role!r}]", name)
     made = {}

@@ -69,7 +69,7 @@ def record_of(
 
 
 def model_record(model: Model) -> dict[str, Any]:
-    """Name, size, SHA-256 and general metadata of a model's file.
+    """Name, size, SHA-256 and general metadata of a model's file, and where it is.
 
     The hash takes about a second for each GB, once for a file as it is.
     """
@@ -91,6 +91,7 @@ def model_record(model: Model) -> dict[str, Any]:
         "file": None if file is None else file.name,
         "size_bytes": None if model.path is None else model.path.stat().st_size,
         "sha256": sha256,
+        "n_gpu_layers": model.n_gpu_layers,
         "loras": [
             {
                 "file": None if lora.path is None else lora.path.name,

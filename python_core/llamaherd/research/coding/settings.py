@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from llamaherd.core import checks
 from llamaherd.core.sampling import DEFAULT_SEED
@@ -26,22 +26,57 @@ SPLITS: tuple[Split | None, ...] = (None, "first", "last", "majority", "mean")
 CALIBRATE: tuple[Calibrate | None, ...] = (None, "batch", "contextual")
 
 
+class CodingSettings(TypedDict, total=False):
+    """How texts are coded: arguments of `annotate` by their names.
+
+    Attributes:
+        method: "classify": by probabilities; "generate": the label is written, held to
+            the labels; "auto", the default: "generate" for fields, otherwise "classify".
+        columns: Names of the new columns: a text that comes before each, or a mapping of
+            "label", "prob" and so on to names, with None for what is not wanted; "p_"
+            stands for what the names of labels' probabilities begin with.
+        calibrate: Take the model's preferences out of the probabilities: "batch", fitted
+            to these rows; "contextual", to prompts without content. See `Calibration`.
+        normalize: As in `classify_parallel`.
+        chat: Have the model's chat template make the prompts.
+        split: What becomes of a text that is too long: None: its row has an error;
+            otherwise it is cut into parts of about the same length, and "first", "last":
+            that part alone counts; "majority": the label of most parts, a tie going to
+            the larger mean probability; "mean": the mean of their probabilities.
+        part_tokens: Most tokens of a part; None: 2,048, or what the context has room for
+            if that is less, and a text for which there is room stays whole.
+        journal: Path of a file that results are stored in as they come, see
+            `generate_parallel`; True: one in the working directory, named after the
+            codebook's hash and the model's file.
+        on_error: As in `generate_parallel`.
+        seed: With "generate": of the draws.
+        temperature: With "generate": 0, the default, takes the most likely tokens.
+        max_tokens: With "generate": most tokens of an answer; 512 by default.
+        versions: Further ones for the record, such as that of a language that calls.
+    """
+
+    method: Literal["auto", "classify", "generate"]
+    columns: str | Mapping[str, str | None] | None
+    calibrate: Calibrate | None
+    normalize: Normalize
+    chat: bool
+    split: Split | None
+    part_tokens: int | None
+    journal: bool | str | os.PathLike[str] | None
+    on_error: OnError
+    seed: int
+    temperature: float
+    max_tokens: int
+    versions: Mapping[str, str] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How texts are coded; see `annotate`.
+    """How texts are coded; all but these are as in `CodingSettings`.
 
     Attributes:
         method: "classify" or "generate".
-        calibrate: As in `annotate`, and so are the others.
-        normalize: See there.
-        chat: See there.
         journal: Path of the file; None: none.
-        on_error: See there.
-        split: See there.
-        part_tokens: See there.
-        seed: See there.
-        temperature: See there.
-        max_tokens: See there.
     """
 
     method: Method
@@ -74,20 +109,33 @@ class Settings:
         }
 
 
+# Of `annotate`: those of `Settings` stand where that has them.
+DEFAULTS: dict[str, Any] = (
+    dict.fromkeys(CodingSettings.__annotations__)
+    | {
+        each.name: each.default
+        for each in fields(Settings)
+        if each.default is not MISSING
+    }
+    | {"method": "auto"}
+)
+
+
 def checked_settings(
-    codebook: Codebook, model_name: str, given: Mapping[str, Any]
+    codebook: Codebook, model_name: str, settings: Mapping[str, Any]
 ) -> Settings:
-    """The arguments of `annotate` that are settings.
+    """The arguments of `annotate` that labels depend on.
 
     Args:
         codebook: By which texts are coded.
         model_name: For the name of a journal.
-        given: They are.
+        settings: Those that were given, of `CodingSettings`.
 
     Raises:
-        TypeError: One has the wrong type.
+        TypeError: One has the wrong type, or there is none of its name.
         ValueError: One is out of range, or they do not go together.
     """
+    given = _all(settings)
     wanted = checks.choice("method", given["method"], METHODS)
     by_fields = codebook.type == "fields"
     method: Method = "generate" if by_fields else "classify"
@@ -130,6 +178,15 @@ def checked_settings(
         temperature=checks.real("temperature", given["temperature"], 0, 100),
         max_tokens=checks.integer("max_tokens", given["max_tokens"], 1),
     )
+
+
+def _all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with those that were not given."""
+    for name in settings:
+        if name not in DEFAULTS:
+            hint = checks.meant(name, DEFAULTS)
+            raise TypeError(f"there is no argument {name!r}{hint}")
+    return {**DEFAULTS, **settings}
 
 
 def _journal(given: object, codebook: Codebook, model_name: str) -> str | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from llamaherd.model.model import Model
 
     Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 _MOST_ADDED = 8  # tokens before and after a text
+_PIECE_CHARS = 4096  # tokenized at a time
 
 
 def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
@@ -73,22 +73,75 @@ def hash_of_texts(texts: Sequence[str | None]) -> str:
     return hasher.hexdigest()
 
 
-def parts_of(model: Model, text: str, n_tokens: int) -> list[str]:
+def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
+    """What tells data from others: SHA-256 of ids and texts, as JSON in UTF-8."""
+    digest = hashlib.sha256()
+    for pair in zip(ids, texts, strict=True):
+        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def check_same_texts(
+    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
+    n: int,
+    texts: Sequence[Any] | None,
+    ids: Sequence[str] | None = None,
+) -> None:
+    """Checks that a sample was drawn from these n texts, in this order.
+
+    Its rows are places: in data that were sorted or filtered they are others.
+
+    Args:
+        gold: Has `rows`; and `all_probs`, `texts` and `design`, as far as they are known.
+        n: Number of texts.
+        texts: They are, None where one is missing; None: not known.
+        ids: With texts: their identifiers; None: not known, and only the texts that were
+            drawn are compared.
+
+    Raises:
+        ValueError: It was drawn from others.
+    """
+    drawn, all_probs = getattr(gold, "texts", None), getattr(gold, "all_probs", None)
+    problem = ""
+    if all_probs is not None and len(all_probs) != n:
+        problem = f"it was drawn from {len(all_probs)} texts, and there are {n}"
+    elif texts is not None and ids is not None:
+        if sha256_of(ids, texts) != gold.design["sha256"]:
+            problem = "ids, texts or their order are not those that it was drawn from"
+    elif texts is not None and drawn is not None:
+        pairs = zip(gold.rows, drawn, strict=True)
+        if not all(
+            0 <= i < n and (texts[int(i)] or "") == (text or "") for i, text in pairs
+        ):
+            problem = "texts or their order are not those that it was drawn from"
+    if problem:
+        raise ValueError(
+            f"gold was drawn from other data: {problem}. Use the data frame that "
+            "gold_sample() got, with all rows in their order"
+        )
+
+
+def parts_of(
+    model: Model, text: str, n_tokens: int, room: int | None = None
+) -> list[str]:
     """A text in parts of about the same length, cut where there is white space.
 
     Args:
         model: Whose tokens count.
         text: It is.
         n_tokens: Most tokens of a part.
+        room: Most tokens of a text that stays whole; None: `n_tokens`.
 
     Returns:
         The parts, which joined are the text; itself alone if it is short enough.
     """
+    most = n_tokens if room is None else room
     # Some vocabularies write a space as three bytes, and a token may be a byte.
-    if 3 * len(text.encode()) + _MOST_ADDED <= n_tokens:
+    if 3 * len(text.encode()) + _MOST_ADDED <= most:
         return [text]
     n = _n_tokens(model, text)
-    if n <= n_tokens or len(text) < 2:
+    if n <= most or len(text) < 2:
         return [text]
     n_parts = max(2, math.ceil(n / n_tokens))
     ends = [_cut(text, round(len(text) * i / n_parts)) for i in range(1, n_parts)]
@@ -109,6 +162,20 @@ def _cut(text: str, at: int) -> int:
 
 
 def _n_tokens(model: Model, text: str) -> int:
+    """About how many tokens a text has: those of its pieces, cut before spaces.
+
+    Some of libllama's tokenizers take time that grows with the square of a text.
+    """
+    n, at = 0, 0
     with model.using() as handle:
-        found = vocabulary.tokenize(handle, text, add_special=False, parse_special=False)
-    return len(found)
+        while at < len(text):
+            end = at + _PIECE_CHARS
+            if end < len(text):
+                space = text.rfind(" ", at + 1, end)
+                end = end if space < 0 else space
+            piece = text[at:end]
+            n += len(
+                vocabulary.tokenize(handle, piece, add_special=False, parse_special=False)
+            )
+            at = end
+    return n

@@ -10,6 +10,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.texts import check_same_texts
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
 from llamaherd.research.estimation.fitting import (
@@ -20,7 +21,7 @@ from llamaherd.research.estimation.fitting import (
 )
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_use import check_same_texts, used_gold
+from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
 from llamaherd.research.statistics.dsl import TARGETS, Target
 
@@ -225,10 +226,15 @@ def population(
         label = design.get("label") or "label"
     names = gold.names if isinstance(gold, GoldSample) else ()
     texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
-    if isinstance(gold, GoldSample) and len(gold.all_probs) == len(texts):
-        is_known = gold.design["text"] is not None and texts.text_column is not None
-        if is_known and (design.get("id") is None or identifier is not None):
-            check_same_texts(gold, texts.ids, texts.texts)
+    if isinstance(gold, GoldSample):
+        has_texts = gold.design["text"] is not None and texts.text_column is not None
+        has_ids = design.get("id") is None or identifier is not None
+        check_same_texts(
+            gold,
+            len(texts),
+            texts.texts if has_texts else None,
+            texts.ids if has_ids else None,
+        )
     return texts
 
 

@@ -32,8 +32,9 @@ class Estimate:
         method: By which method.
         estimate: The estimate; NaN where there is none.
         std_error: Its standard error.
-        low: Lower confidence limit.
-        high: Upper confidence limit.
+        low: Lower confidence limit; of a share never below 0, of a difference of shares
+            never below -1.
+        high: Upper confidence limit, likewise.
         lam: For "ppi": how much the labels counted, 0 to 1; else NaN.
     """
 
@@ -165,10 +166,13 @@ class Estimates:
     def _worths(self) -> list[str]:
         corrected: list[Method] = [m for m in self.methods if m in {"dsl", "ppi"}]
         worths = {method: self.gold_worth(method) for method in corrected}
-        told = [f"{name} {n:.0f}" for name, n in worths.items() if not math.isnan(n)]
+        told = [
+            f"{n:.0f} texts ({name})" for name, n in worths.items() if not math.isnan(n)
+        ]
         if not told:
             return []
-        return [f"Codes needed for as short intervals by codes alone: {', '.join(told)}"]
+        line = f"{', '.join(told)}; {self.n_gold} are coded."
+        return [f"Intervals are as short as those by codes alone of {line}"]
 
     def __repr__(self) -> str:
         return (

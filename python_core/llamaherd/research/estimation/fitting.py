@@ -12,6 +12,7 @@ import numpy as np
 from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.statistics import dsl, ppi
 from llamaherd.research.statistics.dsl import Problem, Target
+from llamaherd.research.statistics.intervals import within
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def fit_means(
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     p = len(names)
+    most = 1.0 if term == "share" else np.inf
     for outcome, y_hat, y in outcomes:
         _note_rare(outcome, term, y, notes)
         problem = settings.problem("ols", x_hat, y_hat, x, y)
@@ -179,6 +181,7 @@ def fit_means(
                         found=found,
                         weights=_unit(i, p),
                         settings=settings,
+                        limits=(0.0, 1.0) if term == "share" else (-np.inf, np.inf),
                     )
                 )
             for i, name in enumerate(names[1:], start=1):
@@ -193,8 +196,10 @@ def fit_means(
                         found=found,
                         weights=weights,
                         settings=settings,
+                        limits=(-most, most),
                     )
                 )
+    notes += _beyond(rows)
     return _found(rows, covariances, notes)
 
 
@@ -289,8 +294,9 @@ def _row(
     found: Estimated | None,
     weights: Floats,
     settings: Settings,
+    limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> Estimate:
-    """A weighted sum of the coefficients as a row."""
+    """A weighted sum of the coefficients as a row; `limits` are what it can be."""
     nan = float("nan")
     if found is None:
         return Estimate(
@@ -309,7 +315,8 @@ def _row(
         theta=np.array([weights @ found.theta[used]]),
         covariance=np.array([[weights @ matrix @ weights]]),
     )
-    low, high = one.interval(settings.level)
+    lows, highs = one.interval(settings.level)
+    low, high = within(float(lows[0]), float(highs[0]), *limits)
     return Estimate(
         outcome=outcome,
         term=term,
@@ -317,10 +324,21 @@ def _row(
         method=method,
         estimate=float(one.theta[0]),
         std_error=float(one.std_errors[0]),
-        low=float(low[0]),
-        high=float(high[0]),
+        low=low,
+        high=high,
         lam=found.lam if method == "ppi" else nan,
     )
+
+
+def _beyond(rows: Sequence[Estimate]) -> list[str]:
+    """Notes on shares that cannot be; their intervals can."""
+    why = "which no share is: right on average, but of few codes; tell the interval"
+    return [
+        f"{row.method}: the share of {row.outcome} {row.group}".rstrip()
+        + f" is estimated as {row.estimate:.3f}, {why}"
+        for row in rows
+        if row.term == "share" and not (np.isnan(row.estimate) or 0 <= row.estimate <= 1)
+    ]
 
 
 def _found(

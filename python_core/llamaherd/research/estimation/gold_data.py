@@ -12,7 +12,8 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.estimation.gold_drawn import GoldSample, label_text, sha256_of
+from llamaherd.research.coding.texts import sha256_of
+from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

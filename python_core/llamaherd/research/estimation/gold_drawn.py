@@ -16,6 +16,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.estimation import gold_file
+from llamaherd.research.estimation.gold_codes import CodeReader, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,8 @@ class GoldSample:
             codes: n codes; or a mapping or data frame with n codes for each coder.
             coder: Name of the one coder.
 
-        Codes are labels, as texts or as what `str` makes them; None and NaN are none.
+        Codes are labels, as texts or as what `str` makes them, in any case; None, NaN and
+        what `read_gold` takes for no code are none.
 
         Raises:
             ValueError: They are not as many as texts, or no labels.
@@ -102,16 +104,17 @@ class GoldSample:
             raise ValueError(
                 f"codes of {coder!r} must be {len(self)}, one for each text of the sample"
             )
-        known = set(self.names)
+        reader = CodeReader(self.names)
         made: list[str | None] = []
+        problems = []
         for i, code in enumerate(codes):
-            text = (label_text(code) or "").strip() or None
-            if text is not None and known and text not in known:
-                raise ValueError(
-                    f"codes of {coder!r} must be among {', '.join(self.names)}, not "
-                    f"{checks.shown(text)} (row {i + 1}, id {self.ids[i]})"
-                )
-            made.append(text)
+            label, problem = reader.read(label_text(code) or "")
+            made.append(label)
+            if problem:
+                where = f"codes of {coder!r}, row {i + 1} (id {self.ids[i]})"
+                problems.append(f"{where}: {problem}")
+        if problems:
+            raise ValueError(several(problems))
         return made
 
     def write(
@@ -250,15 +253,6 @@ class GoldSample:
             f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
             f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
         )
-
-
-def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
-    """What tells data from others: SHA-256 of ids and texts, as JSON in UTF-8."""
-    digest = hashlib.sha256()
-    for pair in zip(ids, texts, strict=True):
-        digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
-        digest.update(b"\n")
-    return digest.hexdigest()
 
 
 def label_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a label is

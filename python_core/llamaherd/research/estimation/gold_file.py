@@ -43,7 +43,7 @@ def parsed(content: bytes, path: str) -> list[list[str]]:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
         raise ValueError(f"{path} is no CSV file: {error}") from error
-    rows = [[plain(cell) for cell in line] for line in lines if any(line)]
+    rows = [[plain(cell) for cell in line] for line in lines if any(map(str.strip, line))]
     if not rows:
         raise ValueError(f"{path} is empty")
     return rows
@@ -68,7 +68,9 @@ def plain(cell: str) -> str:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether texts are equal; spreadsheets change the ends of lines."""
-    return one.replace("\r\n", "\n").replace("\r", "\n") == other.replace(
-        "\r\n", "\n"
-    ).replace("\r", "\n")
+    """Whether texts are equal but for what spreadsheets change: ends of lines, space."""
+    return _lines(one) == _lines(other)
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip()

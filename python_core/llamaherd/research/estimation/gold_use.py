@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.estimation.gold_drawn import GoldSample, label_text, sha256_of
+from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,14 +72,13 @@ def used_gold(
     """Reads a gold sample, or codes whose probabilities `prob` tells.
 
     Args:
-        gold: A sample, or N codes, None where a text has none.
+        gold: A sample of these N texts, or N codes, None where a text has none.
         prob: "simple", or N inclusion probabilities; None: the sample's.
         n_texts: N, of the data.
         kept: int64[m], rows of the texts that the estimate is about.
 
     Raises:
-        ValueError: Probabilities are unknown or 0, there are no codes, or the sample is
-            one of other data.
+        ValueError: Probabilities are unknown or 0, or there are no codes.
     """
     if isinstance(gold, GoldSample):
         if prob is not None:
@@ -116,29 +115,7 @@ def used_gold(
     )
 
 
-def check_same_texts(
-    gold: GoldSample, ids: Sequence[str], texts: Sequence[str | None]
-) -> None:
-    """Checks that a sample was drawn from these texts, in this order.
-
-    Raises:
-        ValueError: It was drawn from others.
-    """
-    if sha256_of(ids, texts) != gold.design["sha256"]:
-        raise ValueError(
-            "gold was drawn from other data: ids, texts or their order are not the ones "
-            "that it was drawn from. Use the data frame that gold_sample() got, with all "
-            "rows in their order"
-        )
-
-
 def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
-    if len(gold.all_probs) != n_texts:
-        raise ValueError(
-            f"gold was drawn from {len(gold.all_probs)} texts, and there are "
-            f"{n_texts}: use "
-            "the data frame that gold_sample() got, with all its rows"
-        )
     ids = dict(zip(gold.rows, gold.ids, strict=True))
     _check_positive(
         gold.all_probs, kept, [ids.get(i, str(i + 1)) for i in range(n_texts)]

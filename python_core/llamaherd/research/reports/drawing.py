@@ -8,11 +8,19 @@ import re
 import textwrap
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.reports.shapes import Bars, Curve, Forest, Matrix, Timeline
+from llamaherd.research.reports.shapes import (
+    Bars,
+    Curve,
+    Forest,
+    Matrix,
+    Panels,
+    Timeline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,13 +40,13 @@ WAITED, READ, WROTE = "#C8C8C8", "#E69F00", "#0072B2"
 WIDTH = 6.5  # inches: a page's column of text
 DPI = 300
 _STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.titlesize": 10,
+    "font.size": 10,
+    "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "legend.fontsize": 8,
+    "legend.fontsize": 9,
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "llamaherd",
@@ -145,6 +153,9 @@ def _size(picture: Picture) -> tuple[float, float]:
         if isinstance(picture, Forest):
             high += 0.18 * max(0, n_series - 3)
         return WIDTH, min(max(high, 2.0), 30.0)
+    if isinstance(picture, Panels):
+        per_panel = 0.55 + 0.19 * len(picture.series)
+        return WIDTH, min(0.9 + per_panel * len(picture.panels), 30.0)
     if isinstance(picture, Matrix):
         return WIDTH, min(max(2.2 + 0.38 * len(picture.rows), 3.2), 30.0)
     if isinstance(picture, Curve):
@@ -157,6 +168,8 @@ def _draw_in(picture: Picture, ax: Axes, figure: Figure | None) -> None:
         _bars(picture, ax, figure)
     elif isinstance(picture, Forest):
         _forest(picture, ax, figure)
+    elif isinstance(picture, Panels):
+        _panels(picture, ax)
     elif isinstance(picture, Matrix):
         _matrix(picture, ax)
     elif isinstance(picture, Curve):
@@ -164,9 +177,9 @@ def _draw_in(picture: Picture, ax: Axes, figure: Figure | None) -> None:
     else:
         _timeline(picture, ax, figure)
     words = picture.words
-    ax.set_title(textwrap.fill(words.title, 78), loc="left")
+    ax.set_title(textwrap.fill(words.title, 70), loc="left")
     ax.set_xlabel(words.x)
-    ax.set_ylabel(words.y)
+    ax.set_ylabel(textwrap.fill(words.y, 30))
 
 
 def wrapped(name: str) -> str:
@@ -193,7 +206,7 @@ def _legend(
     # Names that begin with "_" are left out by matplotlib itself.
     names = [textwrap.shorten(str(h.get_label()), 84).lstrip("_") for h in handles]
     wide = max(map(len, names), default=0)
-    n_columns = max(1, min(len(names), 92 // (wide + 6)))
+    n_columns = max(1, min(len(names), 82 // (wide + 6)))
     if figure is None:
         ax.legend(handles, names, title=title, loc="best")
     else:
@@ -222,9 +235,9 @@ def _bars(picture: Bars, ax: Axes, figure: Figure | None) -> None:
         left = left + np.asarray(lengths)
     room = float(left.max(initial=0.0)) or 1.0
     for y, (end, note) in enumerate(zip(left.tolist(), picture.notes, strict=True)):
-        ax.text(end + room * 0.012, y, note, va="center", fontsize=8)
+        ax.text(end + room * 0.012, y, note, va="center", fontsize=9)
     widest = max(map(len, picture.notes), default=0)
-    ax.set_xlim(0, room * (1.03 + 0.016 * widest))
+    ax.set_xlim(0, room * (1.03 + 0.018 * widest))
     ax.grid(axis="x", color="#E5E5E5", linewidth=0.6)
     _rows(ax, picture.rows)
     if not single:
@@ -240,10 +253,6 @@ def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
     handles: list[Any] = []
     for i, name in enumerate(picture.series):
         handles.append(_series(ax, picture.points, i, shifts, name))
-    for where, name in picture.lines:
-        handles.append(
-            ax.axvline(where, color="#555555", linestyle="--", linewidth=1, label=name)
-        )
     ends = [v for p in picture.points for v in (p.value, p.low, p.high)]
     known = [value for value in ends if not math.isnan(value)]
     if picture.is_share and known and min(known) >= 0:
@@ -255,6 +264,25 @@ def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
     _rows(ax, picture.rows)
     if len(handles) > 1:
         _legend(ax, figure, handles)
+
+
+def _panels(picture: Panels, ax: Axes) -> None:
+    """Small axes in a large one that has but the words."""
+    ax.spines[:].set_visible(False)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.xaxis.labelpad = 16
+    n = len(picture.panels)
+    for i, name in enumerate(picture.panels):
+        inner = ax.inset_axes((0.0, 1 - (i + 0.78) / n, 1.0, 0.56 / n))
+        # Its rows are the series.
+        mine = [replace(p, row=p.series) for p in picture.points if p.row == i]
+        for j, series in enumerate(picture.series):
+            _series(inner, mine, j, {}, series)
+        inner.axvline(0, color="#999999", linewidth=0.8, zorder=0)
+        inner.grid(axis="x", color="#E5E5E5", linewidth=0.6)
+        _rows(inner, picture.series)
+        inner.set_title(textwrap.shorten(name, 70), loc="left", fontsize=10, pad=3)
 
 
 def _shifts(points: Sequence[Point], n_series: int) -> dict[tuple[int, int], float]:
@@ -326,7 +354,7 @@ def _matrix(picture: Matrix, ax: Axes) -> None:
                 f"{picture.counts[i][j]:,}",
                 ha="center",
                 va="center",
-                fontsize=8,
+                fontsize=9,
                 color="white" if shares[i, j] > 0.6 else "black",
             )
     names = [wrapped(name) for name in picture.columns]

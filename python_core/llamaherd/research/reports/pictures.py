@@ -16,6 +16,7 @@ from llamaherd.research.reports.shapes import (
     Curve,
     Forest,
     Matrix,
+    Panels,
     Point,
     Timeline,
     Words,
@@ -99,8 +100,11 @@ def measures_picture(told: Told) -> Forest:
         if each["name"] in between:
             points.append(_point(between[each["name"]], len(rows), 1))
         rows.append(COEFFICIENTS[each["name"]])
-    base = _number(measured["majority_accuracy"]["value"])
-    most = measured["majority_label"]
+    # What it takes no model for: of accuracy alone, whose row is the first.
+    base = _point(measured["majority_accuracy"], 0, len(series))
+    if not math.isnan(base.value):
+        series.append(f"always '{measured['majority_label']}'")
+        points.append(base)
     return Forest(
         words=Words(
             title=f"Labels against the codes of people, {told['n_gold']:,} texts",
@@ -110,7 +114,6 @@ def measures_picture(told: Told) -> Forest:
         rows=rows,
         series=series,
         points=points,
-        lines=[] if math.isnan(base) else [(base, f"accuracy of always '{most}'")],
         is_share=True,
     )
 
@@ -212,8 +215,11 @@ def coverage_picture(told: Told) -> Curve:
     )
 
 
-def estimates_picture(told: Told) -> Forest:
-    """Estimates by all methods, side by side, as in `estimates_dict`."""
+def estimates_picture(told: Told) -> Forest | Panels:
+    """Estimates by all methods, side by side, as in `estimates_dict`.
+
+    Of a regression a panel for each coefficient: these have different units.
+    """
     methods = [name for name in METHODS if any(r["method"] == name for r in told["rows"])]
     keys = list(dict.fromkeys(map(_key, told["rows"])))
     outcomes = {row["outcome"] for row in told["rows"]}
@@ -231,14 +237,18 @@ def estimates_picture(told: Told) -> Forest:
     what = "coefficient" if told["formula"] else " or ".join(sorted(terms))
     title = textwrap.shorten(told["formula"] or "Estimates", 60, placeholder=" ...")
     rows = [_row_name(key, len(outcomes), len(terms)) for key in keys]
+    words = Words(
+        title=f"{title}: {told['n_texts']:,} texts, {told['n_gold']:,} coded",
+        x=f"{what}, with {told['level']:.0%} interval",
+        alt=_alt(rows, points),
+    )
+    series = [METHODS[name] for name in methods]
+    if told["formula"]:
+        return Panels(words=words, panels=rows, series=series, points=points)
     return Forest(
-        words=Words(
-            title=f"{title}: {told['n_texts']:,} texts, {told['n_gold']:,} coded",
-            x=f"{what}, with {told['level']:.0%} interval",
-            alt=_alt(rows, points),
-        ),
+        words=words,
         rows=rows,
-        series=[METHODS[name] for name in methods],
+        series=series,
         points=points,
         is_share=terms <= {"share"},
     )

@@ -14,6 +14,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
+from llamaherd.native import shim
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotate
 from llamaherd.research.coding.answers import CANCELLED
@@ -86,8 +87,9 @@ def reproduce(
     """Codes the texts of a report again and compares each label and each probability.
 
     Model, codebook and texts must be those of then; versions and machines that differ are
-    told. Where the context was deterministic, everything is the same with the same
-    versions, whatever `n_seq_max` and `n_threads` are.
+    told. As many layers are on the GPU as then, if one can be used here. Where the
+    context was deterministic, everything is the same with the same versions, whatever
+    `n_seq_max` and `n_threads` are.
 
     Args:
         path: The report's page, or its JSON.
@@ -272,9 +274,17 @@ def _context(
     options = _options(contents, n_seq_max, n_threads)
     if not isinstance(model, Model):
         file, loras = find_model(told, model, folder)
-        model = own.enter_context(Model(file, lora=loras or None))
+        n_layers = _n_gpu_layers(told)
+        n_layers = n_layers if shim.supports_gpu() else 0
+        model = own.enter_context(Model(file, lora=loras or None, n_gpu_layers=n_layers))
     _check_model(model, told)
     return own.enter_context(Context(model, **options))
+
+
+def _n_gpu_layers(told: Mapping[str, Any]) -> int:
+    """Layers that were in video memory then; reports of before did not tell."""
+    n_layers = told.get("n_gpu_layers", 0)
+    return checks.integer("the report's n_gpu_layers", n_layers, -checks.INT32_MAX)
 
 
 def _options(
@@ -338,7 +348,7 @@ def _compared(contents: Contents, coded: Coded) -> Reproduction:
             run["context"].get("deterministic")
             and coded.run["context"].get("deterministic")
         ),
-        versions=_differences(run, coded.run["context"]),
+        versions=_differences(run, coded.run),
     )
 
 
@@ -356,9 +366,10 @@ def _array(probs: list[list[float | None] | None], k: int) -> Any:  # noqa: ANN4
 
 
 def _differences(
-    run: Mapping[str, Any], context: Mapping[str, Any]
+    run: Mapping[str, Any], again: Mapping[str, Any]
 ) -> dict[str, tuple[str, str]]:
     """What was otherwise then, by name: versions, machine, options that may matter."""
+    context = again["context"]
     pairs = [(run["versions"], versions_here()), (run["machine"], machine())]
     exact = run["context"].get("deterministic") and context.get("deterministic")
     free = _FREE if exact else ()
@@ -373,4 +384,8 @@ def _differences(
         for name, value in before.items():
             if name in now and now[name] != value:
                 found[name] = (str(value), str(now[name]))
+    before, after = _n_gpu_layers(run["model"]), again["model"]["n_gpu_layers"]
+    if before != after:
+        missing = "" if shim.supports_gpu() else " (no GPU can be used here)"
+        found["n_gpu_layers"] = (str(before), f"{after}{missing}")
     return found

@@ -69,7 +69,6 @@ class Forest:
         rows: From top to bottom.
         series: Their names; of one alone no legend is needed.
         points: In any order.
-        lines: Vertical lines: where, and what they mean.
         is_share: Whether the axis must show 0 to 1 at most.
         spans: For each row the range that is drawn behind its points, or None.
     """
@@ -78,9 +77,27 @@ class Forest:
     rows: list[str]
     series: list[str]
     points: list[Point]
-    lines: list[tuple[float, str]] = field(default_factory=list)
     is_share: bool = False
     spans: list[tuple[float, float] | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panels:
+    """Numbers with intervals, a panel with an axis of its own for each thing.
+
+    For what has different units, such as the coefficients of a regression.
+
+    Attributes:
+        words: Around it.
+        panels: From top to bottom.
+        series: Names of the rows of each panel.
+        points: `row` is the panel, in any order.
+    """
+
+    words: Words
+    panels: list[str]
+    series: list[str]
+    points: list[Point]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,4 +157,4 @@ class Timeline:
     end_s: list[float]
 
 
-Picture = Bars | Forest | Matrix | Curve | Timeline
+Picture = Bars | Forest | Panels | Matrix | Curve | Timeline

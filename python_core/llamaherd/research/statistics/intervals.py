@@ -94,6 +94,23 @@ def wilson(share: float, n: float, level: float) -> tuple[float, float]:
     return (low, high)
 
 
+def within(low: float, high: float, least: float, most: float) -> tuple[float, float]:
+    """Limits of an interval, cut to what the number can be; NaN stays.
+
+    What is cut off cannot be the truth: the interval covers it as often as before.
+
+    Source: Newcombe, "Two-sided confidence intervals for the single proportion",
+    Stat. Med. 17, 1998, on limits beyond 0 and 1, and truncating them.
+
+    Args:
+        low: Lower limit.
+        high: Upper limit.
+        least: The least that the number can be.
+        most: The most.
+    """
+    return (min(max(low, least), most), min(max(high, least), most))
+
+
 def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
     """The weighted share of hits, with Wilson's interval.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.research import frames
+from llamaherd.research.coding.texts import check_same_texts
 from llamaherd.research.statistics.ratings import is_missing, listed
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def codes_of(
             "them: one of both"
         )
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
-        _check_rows(gold, n, answers.texts or _texts_of(coded, gold))
+        check_same_texts(gold, n, answers.texts or _texts_of(coded, gold))
         return _of_sample(gold, n)
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -271,27 +272,6 @@ def _texts_of(coded: Any, gold: Any) -> Sequence[Any] | None:  # noqa: ANN401
     if name is None or not (isinstance(coded, Mapping) or hasattr(coded, "columns")):
         return None
     return frames.column(coded, name, "gold") if name in frames.names(coded) else None
-
-
-def _check_rows(
-    gold: Any,  # noqa: ANN401 - as `_of_sample`
-    n: int,
-    texts: Sequence[Any] | None,
-) -> None:
-    """Rows are places: in a data frame that was sorted or filtered they are others."""
-    drawn, all_probs = getattr(gold, "texts", None), getattr(gold, "all_probs", None)
-    is_same = all_probs is None or len(all_probs) == n
-    if is_same and texts is not None and drawn is not None:
-        is_same = all(
-            0 <= row < n and (texts[int(row)] or "") == (text or "")
-            for row, text in zip(gold.rows, drawn, strict=True)
-        )
-    if not is_same:
-        raise ValueError(
-            "gold was drawn from other data: rows or their order are not those that it "
-            "was drawn from. Use the data frame that gold_sample() got, with all rows in "
-            "their order"
-        )
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind

@@ -29,12 +29,12 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
     """
     people = len(found.coders)
     who = "1 person" if people == 1 else f"{people} people"
-    counted = ", weighted by inclusion probability" if found.is_weighted else ""
+    counted = "; weighted by inclusion probability" if found.is_weighted else ""
     coded = f"{found.n_gold:,} of {found.n_texts:,}"
     parts = [
         [
-            f"<{name}> {coded} texts coded by {who}{counted}",
-            f"[{found.level:.0%} confidence intervals]",
+            f"<{name}> {coded} texts coded by {who}",
+            f"[{found.level:.0%} confidence intervals{counted}]",
         ],
         _summary(found),
         _labels(found),

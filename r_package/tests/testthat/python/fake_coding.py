@@ -77,7 +77,10 @@ def annotate_roles(content, options):
 def annotate_start(context, texts, content, options):
     job = Job(texts, options)
     job.book = json.loads(content)
-    return {"job": job}
+    journal = options.get("journal")
+    if journal:
+        journal = str(Path("0123.journal" if journal is True else journal).absolute())
+    return {"job": job, "journal": journal or None}
 
 
 def annotate_result(job):

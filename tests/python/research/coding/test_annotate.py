@@ -68,7 +68,10 @@ def test_says_what_classify_parallel_says(context: lh.Context, make: Any) -> Non
         found = [values[i] for i in there]
         np.testing.assert_allclose(found, getattr(same, name), atol=1e-6)
     assert coded.stats.n_prompts == 4  # equal ones once
-    assert "6 texts, 2 labels, 1 missing, 0 failed" in repr(coded)
+    n = sum(label == "Sports" for label in labels)
+    counts = sorted([(-n, 0, f"Sports {n}"), (n - 5, 1, f"Business {5 - n}")])
+    told = ", ".join(count for *_, count in counts)
+    assert repr(coded) == f"<Coded: 6 texts, 2 labels ({told}), 1 missing, 0 failed>"
 
 
 def test_frames_of_pandas_keep_their_index_and_get_categories(
@@ -119,42 +122,6 @@ def test_columns_have_the_names_that_are_wanted(context: lh.Context) -> None:
         named({"label": "x", "prob": "x"})
     with pytest.raises(TypeError, match="columns must be a text"):
         named(3)
-
-
-def test_blocks_are_one_call(
-    context: lh.Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = lh.annotate(DATA, "text", TOPICS, context)
-    monkeypatch.setattr(coding, "BLOCK", 2)
-    told: list[lh.Progress] = []
-    blocks = lh.annotate(DATA, "text", TOPICS, context, progress=told.append)
-    assert blocks.labels == whole.labels
-    np.testing.assert_allclose(blocks.probs, whole.probs, atol=1e-3)
-    assert blocks.stats.n_prompts == 4
-    assert {progress.n_total for progress in told} == {4}
-    assert blocks.stats.prefill_tokens_per_s > 0
-
-
-def test_blocks_do_not_draw_alike(
-    context: lh.Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seeds: list[int] = []
-    prepare = coding.prepare_generate
-
-    def spy(ctx: lh.Context, prompts: list[str], **more: Any) -> Any:
-        if prompts:  # not the check of the arguments
-            seeds.append(more["settings"]["seed"])
-        return prepare(ctx, prompts, **more)
-
-    monkeypatch.setattr(coding, "BLOCK", 1)
-    monkeypatch.setattr(coding, "prepare_generate", spy)
-    for _ in range(2):
-        lh.annotate(
-            DATA, "text", TOPICS, context, method="generate", temperature=1.0, seed=7
-        )
-    assert seeds[0] == 7
-    assert len(set(seeds[:4])) == 4
-    assert seeds[4:] == seeds[:4]
 
 
 def test_several_labels_have_a_probability_each(context: lh.Context) -> None:
@@ -242,55 +209,6 @@ def test_calibrations_are_those_of_all_rows(context: lh.Context) -> None:
     assert stored.prior == pytest.approx(tuple(prior), abs=1e-6)
 
 
-LONG = " ".join(f"word{i}" for i in range(400))
-
-
-def test_a_long_text_fails_alone(context: lh.Context) -> None:
-    n = context.model.n_ctx_train
-    data = {"text": ["The team won.", LONG * (1 + n // 1000)]}
-    coded = lh.annotate(data, "text", TOPICS, context)
-    assert coded.errors[0] is None
-    assert coded.labels[0] is not None
-    assert "tokens" in str(coded.errors[1])
-    assert coded.labels[1] is None
-    for split in ("first", "last", "majority", "mean"):
-        cut = lh.annotate(data, "text", TOPICS, context, split=split)
-        assert cut.errors == [None, None]
-        assert cut.labels[0] == coded.labels[0]
-        assert cut.labels[1] is not None
-    with pytest.raises(lh.GenerationError, match=r"row 1 failed: .*tokens") as error:
-        lh.annotate(data, "text", TOPICS, context, on_error="stop")
-    assert isinstance(error.value.results, lh.Coded)
-
-
-def test_parts_are_joined_by_the_rule(context: lh.Context) -> None:
-    def coded(split: Any) -> Any:
-        return lh.annotate(
-            {"text": [LONG, "x"]}, "text", TOPICS, context, split=split, part_tokens=200
-        )
-
-    parts = coding.parts_of(context.model, LONG, 200)
-    assert "".join(parts) == LONG
-    assert len(parts) > 2
-    assert all(
-        len(lh.tokenize(context.model, part, add_special=False)) <= 200 for part in parts
-    )
-    each = lh.annotate({"text": parts}, "text", TOPICS, context)
-    assert each.probs is not None
-    np.testing.assert_allclose(coded("first").probs[0], each.probs[0], atol=1e-6)
-    np.testing.assert_allclose(coded("last").probs[0], each.probs[-1], atol=1e-6)
-    np.testing.assert_allclose(coded("mean").probs[0], each.probs.mean(axis=0), atol=1e-6)
-    votes = [each.labels.count(name) / len(parts) for name in TOPICS.names]
-    np.testing.assert_allclose(coded("majority").probs[0], votes, atol=1e-6)
-
-
-def test_texts_without_white_space_are_cut_as_well(context: lh.Context) -> None:
-    for text in ("x" * 1000, "\u6771\u4eac" * 300, " " * 500):
-        parts = coding.parts_of(context.model, text, 50)
-        assert "".join(parts) == text
-        assert all(parts)
-
-
 def test_journals_have_the_results(
     context: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +220,9 @@ def test_journals_have_the_results(
     again = lh.annotate(DATA, "text", TOPICS, context, journal=path)
     assert again.stats.n_journal == 4
     assert again.labels == first.labels
+    for entry in lh.journal_read(path):  # nothing was written, and all was said
+        assert (entry.text, entry.complete, entry.finish_reason) == (None, True, "stop")
+        assert entry.numbers
     np.testing.assert_allclose(again.probs, first.probs, atol=1e-6)
 
 
@@ -368,6 +289,8 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
     ("arguments", "error", "message"),
     [
         ({"text": "words"}, ValueError, "text must be a column .* not 'words'"),
+        ({"text": "texts"}, ValueError, "there are 'id', 'text'; did you mean 'text'"),
+        ({"columns": {"lable": "x"}}, ValueError, "did you mean 'label'"),
         ({"text": "id"}, TypeError, "text: column 'id', row 0, must be a str, not 3"),
         ({"codebook": "c"}, TypeError, "codebook must be a Codebook, not 'c'"),
         ({"context": "c"}, TypeError, "ctx"),
@@ -381,6 +304,7 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
         ({"journal": 3}, TypeError, "journal must be None, True or a path"),
         ({"on_error": "ignore"}, ValueError, "on_error must be one of"),
         ({"normalize": "max"}, ValueError, "normalize must be one of"),
+        ({"nromalize": "sum"}, TypeError, "no argument 'nromalize'; did you mean 'norm"),
     ],
 )
 def test_what_is_wrong(

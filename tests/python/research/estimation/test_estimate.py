@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import warnings
+from statistics import NormalDist
 from typing import Any
 
 import llamaherd as lh
@@ -238,6 +239,10 @@ def test_a_sample_of_other_texts_is_refused() -> None:
         lh.estimate(DATA.iloc[::-1], drawn)
     with pytest.raises(ValueError, match="drawn from 1200 texts, and there are 600"):
         lh.estimate(DATA.iloc[:600], drawn)
+    named = DATA.assign(key=[f"k{i}" for i in range(N)])
+    drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
+    with pytest.raises(ValueError, match="gold was drawn from other data: texts or"):
+        lh.estimate(DATA.iloc[::-1], drawn)  # ids are not known, texts are
     with pytest.raises(ValueError, match="gold has no codes yet"):
         lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
 
@@ -355,7 +360,7 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert len(table) == len(found) == 2 * 5 * 4
     assert "negative share A" in str(found)
     worth = round(found.gold_worth("dsl"))
-    assert f"by codes alone: dsl {worth}, ppi " in str(found)
+    assert f"by codes alone of {worth} texts (dsl), " in str(found)
     assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
     assert repr(found).startswith("<Estimates: mean of 1200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
@@ -444,3 +449,51 @@ def test_a_formula_must_use_the_labels_as_they_are_spelled() -> None:
     for model in ("ols", "logit"):
         with pytest.raises(ValueError, match="is 0 for all labels and codes: is the"):
             lh.estimate(DATA, gold(), "label == 'Negative' ~ party", model=model)
+
+
+@pytest.mark.parametrize("prob", ["simple", "unequal"])
+def test_intervals_of_shares_stay_within_what_shares_can_be(prob: str) -> None:
+    """Of a rare label the normal intervals of all methods would begin below 0."""
+    n, n_gold = 400, 60
+    label = ["rare" if i % 40 == 0 else "common" for i in range(n)]
+    code: list[str | None] = [None] * n
+    for i in range(n_gold):
+        code[i] = "rare" if i in {0, 7} else "common"
+    data = {"label": label, "group": [i % 2 for i in range(n)]}
+    probs = [n_gold / n * (1.2 if i % 2 else 0.8) for i in range(n)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = lh.estimate(
+            data, code, by="group", prob=prob if prob == "simple" else probs
+        )
+    shares = [row for row in fit.rows if row.term == "share"]
+    assert all(0 <= row.low <= row.high <= 1 for row in shares)
+    assert any(row.low == 0 for row in shares)
+    for row in fit.rows:
+        reach = NormalDist().inv_cdf(0.975) * row.std_error
+        least = 0 if row.term == "share" else -1
+        assert row.low == pytest.approx(max(row.estimate - reach, least))
+        assert row.high == pytest.approx(min(row.estimate + reach, 1))
+
+
+def test_means_and_coefficients_have_no_ends() -> None:
+    data = {"label": ["a", "b"] * 100, "x": [float(i % 7) for i in range(200)]}
+    code = ["a" if i % 3 else "b" for i in range(100)] + [None] * 100
+    scale = {"a": -100.0, "b": 100.0}
+    fit = lh.estimate(data, code, outcome=scale, prob="simple")
+    assert min(row.low for row in fit.rows) < -1
+    fit = lh.estimate(data, code, "(label == 'a') * 50 ~ x", prob="simple")
+    assert max(row.high for row in fit.rows) > 1
+
+
+def test_a_share_that_cannot_be_is_told() -> None:
+    label = ["rare"] * 2 + ["common"] * 198
+    code = ["common" if i < 100 else None for i in range(200)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = lh.estimate(
+            {"label": label}, code, outcome=["rare"], methods=["dsl"], prob="simple"
+        )
+    assert fit.rows[0].estimate < 0
+    assert fit.rows[0].low == 0
+    assert any("which no share is" in note for note in fit.notes)

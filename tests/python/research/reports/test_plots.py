@@ -207,8 +207,34 @@ def test_points_and_intervals_are_those_of_the_validation(
         if picture.series[p.series] == "between people"
     }
     assert found == {pictures.COEFFICIENTS[name]: v for name, v in people.items()}
-    assert picture.lines[0][0] == of.majority_accuracy.value
+    # What it takes no model for is beside the accuracy, not beside kappa and alpha.
+    base = picture.points[-1]
+    assert picture.rows[base.row] == "accuracy"
+    assert picture.series[base.series] == f"always '{of.majority_label}'"
+    assert base.value == of.majority_accuracy.value
     assert "95% interval" in picture.words.x
+
+
+def test_each_coefficient_has_an_axis_of_its_own() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(1000, 100, 400)
+    code = rng.random(400) < 0.4
+    data = {"label": code.astype(int).tolist(), "x": x.tolist()}
+    gold = [int(c) if i % 3 == 0 else None for i, c in enumerate(code)]
+    fit = lh.estimate(data, gold, "label ~ x", prob="simple")
+    picture = picture_of(fit)
+    assert isinstance(picture, shapes.Panels)
+    assert picture.panels == ["Intercept", "x"]
+    assert len(picture.points) == 2 * len(fit.methods)
+    ax = lh.plot(fit)
+    inner = ax.child_axes
+    assert [one.get_title(loc="left") for one in inner] == picture.panels
+    low, high = inner[1].get_xlim()
+    assert high - low < 0.1  # the intercept's is wider than 0.1
+    below, above = inner[0].get_xlim()
+    assert above - below > 0.1
+    names = [label.get_text() for label in inner[0].get_yticklabels()]
+    assert names == picture.series
 
 
 def test_the_confusion_table_is_drawn(validation: lh.Validation) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from llamaherd.research.coding.answers import CANCELLED
+from llamaherd.research.reports import reproduce as reproducing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,6 +59,45 @@ def test_everything_is_the_same(written: Path, model: lh.Model) -> None:
     assert found.largest_difference == 0
     assert found.changed == ()
     assert found.versions == {}
+
+
+def test_layers_on_a_gpu_are_there_again(
+    written: Path, model: lh.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def move(contents: Any) -> None:
+        contents["run"]["model"]["n_gpu_layers"] = 99
+
+    other = changed(written, tmp_path, move)
+    before = json.loads(written.read_text(encoding="utf-8"))
+    assert before["run"]["model"]["n_gpu_layers"] == 0
+    monkeypatch.setattr(reproducing.shim, "supports_gpu", lambda: False)
+    found = lh.reproduce(other, model.path)
+    assert found.is_same
+    assert "n_gpu_layers: 99 then, 0 (no GPU can be used here) now" in str(found)
+    asked: list[int] = []
+
+    class Loaded(lh.Model):
+        def __init__(self, path: Any, *, n_gpu_layers: int, **more: Any) -> None:
+            asked.append(n_gpu_layers)
+            super().__init__(path, **more)
+
+    monkeypatch.setattr(reproducing, "Model", Loaded)
+    monkeypatch.setattr(reproducing.shim, "supports_gpu", lambda: True)
+    with pytest.warns(UserWarning, match="with a GPU it has not been tested"):
+        assert lh.reproduce(other, model.path).is_same
+    assert asked == [99]
+
+
+@pytest.mark.parametrize("n_layers", ["all", 1.5, 10**12])
+def test_layers_that_are_no_number_are_refused(
+    written: Path, model: lh.Model, tmp_path: Path, n_layers: object
+) -> None:
+    def move(contents: Any) -> None:
+        contents["run"]["model"]["n_gpu_layers"] = n_layers
+
+    other = changed(written, tmp_path, move)
+    with pytest.raises((TypeError, ValueError), match="the report's n_gpu_layers must"):
+        lh.reproduce(other, model.path)
 
 
 def test_takes_a_model_or_a_context(written: Path, model: lh.Model) -> None:

@@ -335,7 +335,7 @@ def test_gold_of_other_rows_is_refused() -> None:
     assert right.accuracy.accuracy.value == 1
     others = [data[::-1], data.sort_values("label"), data[:20], data[1:]]
     for other in [*others, pl.from_pandas(data[::-1])]:
-        with pytest.raises(ValueError, match="gold was drawn from other data: rows or"):
+        with pytest.raises(ValueError, match="gold was drawn from other data: "):
             lh.validate(other, gold, label="label")
     # Texts are not known here, but how many there were is.
     with pytest.raises(ValueError, match="gold was drawn from other data"):

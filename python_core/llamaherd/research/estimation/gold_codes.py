@@ -1,0 +1,70 @@
+"""Codes as people write them, and what is wrong with those that are none."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What spreadsheets and statistics programs write where there is nothing.
+_NOTHING = frozenset(("", "na", "n/a", "#n/a", "nan"))
+_WHOLE = re.compile(r"([+-]?\d+)[.,]0+")  # what a column of numbers makes of 1
+_MOST_TOLD = 5
+
+
+class CodeReader:
+    """Tells which label a person meant, whatever case and space it was written with.
+
+    Args:
+        names: The labels; () if any text may be one.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._exact = frozenset(names)
+        n_alike = Counter(map(_form, names))  # "A" and "a" may be two labels
+        self._by_form = {_form(n): n for n in names if n_alike[_form(n)] == 1}
+
+    def read(self, cell: str) -> tuple[str | None, str]:
+        """The label that is meant, None if there is none; and what is wrong, or ""."""
+        written = cell.strip()
+        form = _form(written)
+        if written in self._exact or (form not in _NOTHING and not self._exact):
+            return written, ""
+        if form in self._by_form:
+            return self._by_form[form], ""
+        if form in _NOTHING:
+            return None, ""
+        number = _WHOLE.fullmatch(written)
+        if number is not None and number[1] in self._exact:
+            return number[1], ""
+        more = f" and {len(self._names) - 20} more" if len(self._names) > 20 else ""
+        there = ", ".join(self._names[:20]) + more
+        hint = checks.meant(written, self._names)
+        return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
+
+    def are_notes(self, cells: Sequence[str]) -> bool:
+        """Whether there is something in these cells, and nothing of it is a label."""
+        found = [self.read(cell) for cell in cells]
+        is_something = any(problem for _, problem in found)
+        return is_something and all(code is None for code, _ in found)
+
+
+def several(problems: Sequence[str]) -> str:
+    """What is wrong with a sheet: the first of it, and how much there is."""
+    if len(problems) == 1:
+        return problems[0]
+    more = len(problems) - _MOST_TOLD
+    told = "; ".join(problems[:_MOST_TOLD])
+    return f"{len(problems)} problems: {told}" + (
+        f"; and {more} more" if more > 0 else ""
+    )
+
+
+def _form(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -1,0 +1,223 @@
+"""Reading what people coded."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.research.estimation import gold_file
+from llamaherd.research.estimation.gold_codes import CodeReader, several
+from llamaherd.research.estimation.gold_drawn import OURS, GoldSample, sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_ROUNDED = 1e-6  # spreadsheets keep fewer digits of a probability
+
+
+def read_gold(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    sample: GoldSample | None = None,
+    *,
+    coders: Sequence[str] | None = None,
+) -> GoldSample:
+    """Reads what people coded.
+
+    Case and space around and within a label do not matter, nor does the case of the
+    columns `id` and `text`. A cell that is empty, or has NA or N/A in it, is no code.
+
+    Args:
+        path: A CSV that `GoldSample.write` made and people filled in, in part or in full;
+            or several of them, of a coder each. Columns of codes that have the same name
+            in several files get the files' names.
+        sample: The sample that was written; None: from the sidecar `path`.json.
+        coders: Names of the columns with codes; None: all that `GoldSample.write` does
+            not make, but for those in which nothing is a label, beside others: notes.
+
+    Returns:
+        The sample with the codes.
+
+    Raises:
+        ValueError: It is no such file; ids, texts or inclusion probabilities are not the
+            sample's; codes are none of its labels. The message names column, row and id
+            of the first five, and how many there are.
+        OSError: It cannot be read.
+
+    Warns:
+        UserWarning: A column was taken for notes; or texts of the sample are in no file.
+    """
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if not paths:
+        raise ValueError("path must name a file")
+    if sample is None:
+        sample = _of_sidecar(paths[0])
+    sheets = [_Sheet(Path(each), sample, coders) for each in paths]
+    problems = [problem for sheet in sheets for problem in sheet.problems]
+    if problems:
+        raise ValueError(several(problems))
+    for sheet in sheets:
+        for column in sheet.notes:
+            warnings.warn(
+                f"{sheet.path}: the column {column!r} was taken for notes and left out: "
+                "nothing in it is a label",
+                UserWarning,
+                stacklevel=2,
+            )
+    missing = set(range(len(sample))).difference(*(sheet.rows for sheet in sheets))
+    if missing:
+        warnings.warn(_of_missing(sample, sorted(missing)), UserWarning, stacklevel=2)
+    columns = [name for sheet in sheets for name in sheet.codes]
+    for sheet in sheets:
+        is_one = len(sheet.codes) == 1
+        sample = sample.with_codes(
+            {
+                name
+                if columns.count(name) == 1
+                else sheet.path.stem + ("" if is_one else f".{name}"): values
+                for name, values in sheet.codes.items()
+            }
+        )
+    return sample
+
+
+def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
+    beside = sidecar(path)
+    try:
+        return GoldSample.from_json(beside.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"sample must be given: there is no {beside} with the inclusion "
+            "probabilities beside the file"
+        ) from error
+
+
+def _of_missing(sample: GoldSample, missing: Sequence[int]) -> str:
+    told = ", ".join(sample.ids[i] for i in missing[:5])
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    return (
+        f"{len(missing)} of {len(sample)} texts of the gold sample have no row in what "
+        f"was read (ids {told}{more}), and so no code. If rows were deleted for what is "
+        "in them, the inclusion probabilities are not right any more: leave a code empty "
+        "instead"
+    )
+
+
+class _Sheet:
+    """What is in a file.
+
+    Args:
+        path: Of the file.
+        sample: That it was written of.
+        coders: See `read_gold`.
+
+    Attributes:
+        path: Of the file.
+        codes: By coder, in the order of the sample.
+        rows: For each text of the sample that it has the row in the file, from 1.
+        problems: What is wrong with it.
+        notes: Columns that are none of a coder.
+    """
+
+    def __init__(
+        self, path: Path, sample: GoldSample, coders: Sequence[str] | None
+    ) -> None:
+        self.path = path
+        self.rows: dict[int, int] = {}
+        self.problems: list[str] = []
+        self._sample = sample
+        self._reader = CodeReader(sample.names)
+        self._places = {each.strip(): i for i, each in enumerate(sample.ids)}
+        first, *lines = gold_file.parsed(path.read_bytes(), str(path))
+        header = _header(first)
+        given = [column for column in header if column and column not in OURS]
+        if "id" not in header or not given or len(set(header)) < len(header):
+            raise ValueError(
+                f"{path} must have a column id and one for each coder, all of different "
+                f"names; it has {', '.join(map(checks.quoted, header))}"
+            )
+        cells = [dict(zip(header, line, strict=False)) for line in lines]
+        self.notes = self._notes(given, cells) if coders is None else []
+        chosen = _chosen(path, coders or given, given)
+        self.codes: dict[str, list[str | None]] = {
+            name: [None] * len(sample) for name in chosen if name not in self.notes
+        }
+        for number, row in enumerate(cells, start=2):
+            self._read(number, row)
+
+    def _notes(
+        self, given: Sequence[str], cells: Sequence[Mapping[str, str]]
+    ) -> list[str]:
+        """Columns in which nothing is a label; none where that is so of all."""
+        found = [
+            name
+            for name in given
+            if self._reader.are_notes([row.get(name, "") for row in cells])
+        ]
+        return found if len(found) < len(given) else []
+
+    def _read(self, number: int, cells: Mapping[str, str]) -> None:
+        """Reads a row."""
+        identifier = cells.get("id", "").strip()
+        where = f"{self.path}, row {number}"
+        i = self._places.get(identifier)
+        if i is None:
+            quoted = checks.quoted(identifier)
+            self.problems.append(f"{where}: id {quoted} is none of the sample's")
+            return
+        where = f"{where} (id {self._sample.ids[i]})"
+        if i in self.rows:
+            self.problems.append(f"{where}: that id is in row {self.rows[i]}, too")
+            return
+        self.rows[i] = number
+        changed = _changed(cells, self._sample, i)
+        self.problems += [f"{where}: {what}" for what in changed]
+        for coder, codes in self.codes.items():
+            codes[i], problem = self._reader.read(cells.get(coder, ""))
+            if problem:
+                self.problems.append(f"{where}, column {coder}: {problem}")
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    """Names of columns; of those that people write otherwise the ones that we know."""
+    names = [cell.strip() for cell in cells]
+    known = {name: name.casefold() for name in names if name.casefold() in ("id", "text")}
+    return [name if known.get(name) in names else known.get(name, name) for name in names]
+
+
+def _chosen(path: Path, coders: Sequence[str], given: Sequence[str]) -> list[str]:
+    for name in coders:
+        if name not in given:
+            raise ValueError(
+                f"coders: {path} has no column {checks.shown(name)} for codes"
+                f"{checks.meant(name, given)}"
+            )
+    return list(coders)
+
+
+def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
+    """What is not as it was written, of a text's row."""
+    found = []
+    text, prob = sample.texts[i], float(sample.probs[i])
+    if text is not None and not gold_file.same_text(cells.get("text", text), text):
+        found.append("text is not the one that was drawn")
+    if "label" in cells and cells["label"].strip() != (sample.labels[i] or "").strip():
+        found.append("label is not the one that the model gave")
+    if "prob" in cells and not math.isclose(
+        _number(cells["prob"]), prob, rel_tol=_ROUNDED
+    ):
+        found.append(
+            f"prob must be {prob!r}, the inclusion probability that the text was drawn "
+            f"with, not {checks.quoted(cells['prob'])}"
+        )
+    return found
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return math.nan

@@ -1,0 +1,62 @@
+# Data frames on the console: a few rows, each in a line, and the columns that have room.
+
+# `first` are columns that are shown before others if there is not room for all.
+print_rows <- function(frame, n, width, first = character()) {
+  shown <- utils::head(frame, n)
+  most <- min(36L, max(12L, width %/% 2L))
+  cells <- lapply(rlang::set_names(names(shown)), \(name) cells_of(shown[[name]], most))
+  rows <- rownames(shown)
+  columns <- c(list(rows), unname(cells))
+  heads <- c("", names(shown))
+  wide <- mapply(
+    \(cells, head) max(nchar(c(cells, head), "width")),
+    columns,
+    heads
+  )
+  order <- unique(c(intersect(first, names(shown)), names(shown)))
+  has_room <- cumsum(wide[match(order, heads)] + 1L) + wide[[1]] <= width
+  kept <- intersect(names(shown), order[cumsum(!has_room) == 0])
+  at <- c(1L, match(kept, heads))
+  lines <- mapply(
+    \(cells, head, wide, left) {
+      formatC(
+        c(head, cells),
+        width = if (left) -wide else wide,
+        flag = if (left) "-" else ""
+      )
+    },
+    columns[at],
+    heads[at],
+    wide[at],
+    c(TRUE, vapply(shown[kept], \(x) !is.numeric(x), TRUE)),
+    SIMPLIFY = FALSE
+  )
+  writeLines(sub(" +$", "", do.call(paste, lines)))
+  if (nrow(frame) > n) {
+    n_more <- nrow(frame) - n
+    cat(
+      cli::pluralize("... {big(n_more)}{cli::qty(n_more)} more row{?s}"),
+      "\n",
+      sep = ""
+    )
+  }
+  more <- setdiff(names(shown), kept)
+  if (length(more) > 0) {
+    words <- cli::pluralize("... {length(more)} more column{?s}: {toString(more)}")
+    writeLines(strwrap(words, width, exdent = 4))
+  }
+}
+
+# Values as texts in a line, of at most so many columns on the screen.
+cells_of <- function(x, most = 36L) {
+  if (is.list(x)) {
+    return(sprintf("<%s>", vapply(x, \(one) class(one)[[1]], "")))
+  }
+  if (is.numeric(x) && is.null(attr(x, "class"))) {
+    return(format(x, digits = 3))
+  }
+  text <- as.character(x)
+  text <- cut_to(encode(text), most)
+  text[is.na(x)] <- "NA"
+  text
+}

@@ -1,0 +1,29 @@
+# Coded texts print as a few rows and those columns that have room.
+
+coded_rows <- function(n, context = local_context(parent.frame())) {
+  data <- data.frame(
+    a_long_name_of_a_column = seq_len(n),
+    another_long_name_of_a_column = rep("something of some length", n),
+    text = sprintf("Text %d has more words than there is room for in a line.", seq_len(n))
+  )
+  book <- codebook("Which?", c(yes = "", n = ""))
+  annotate_texts(data, text, book, context, verbosity = -1)
+}
+
+test_that("coded texts print as ten rows, the label first of all", {
+  coded <- coded_rows(12)
+  expect_snapshot(print(coded, width = 80))
+  expect_snapshot(print(coded[1:2, ], width = 40))
+  expect_output(print(coded, n = 2L), "... 10 more rows", fixed = TRUE)
+  lines <- capture.output(print(coded, width = 60))
+  expect_true(all(nchar(lines[-1], "width") <= 60))
+  expect_output(print(coded[0, ]), "<llamaherd_coded> 0 texts")
+})
+
+test_that("cells are short, whatever is in them", {
+  expect_identical(cells_of(c("a\nb", NA)), c("a\\nb", "NA"))
+  expect_identical(nchar(cells_of(strrep("x", 100))), 36L)
+  expect_identical(cells_of(list(1, "a")), c("<numeric>", "<character>"))
+  expect_identical(cells_of(c(1 / 3, NA)), c("0.333", "   NA"))
+  expect_identical(cells_of(as.Date("2020-01-02")), "2020-01-02")
+})

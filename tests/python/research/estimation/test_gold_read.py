@@ -1,0 +1,210 @@
+"""Reading the sheets that people coded, as they come back from spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def sample(**options: Any) -> lh.GoldSample:
+    data = {
+        "text": [f"Text {i}." for i in range(60)],
+        "label": [("yes", "no", "no", "rare")[i % 4] for i in range(60)],
+    }
+    arguments = {"text": "text", "label": "label", "seed": 5, **options}
+    return lh.gold_sample(data, 20, **arguments)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def written(path: Path, rows: list[dict[str, str]], header: list[str]) -> None:
+    """Writes rows as a spreadsheet does, under another header perhaps."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(list(row.values()) for row in rows)
+
+
+def sheet(tmp_path: Path, codes: list[str], **more: list[str]) -> Path:
+    """A sheet that was coded, in its order; with more columns."""
+    path = tmp_path / "gold.csv"
+    sample().write(path, overwrite=True)
+    rows = rows_of(path)
+    for i, row in enumerate(rows):
+        row["code"] = codes[i % len(codes)]
+        row.update({name: values[i % len(values)] for name, values in more.items()})
+    written(path, rows, list(rows[0]))
+    return path
+
+
+def code_of(path: Path, row: int) -> str | None:
+    """What was read for the row of the file."""
+    found = lh.read_gold(path)
+    return found.codes[0][found.ids.index(rows_of(path)[row]["id"])]
+
+
+@pytest.mark.parametrize(
+    ("cell", "code"),
+    [
+        ("YES", "yes"),
+        (" Rare\u00a0", "rare"),
+        ("NA", None),
+        ("n/a", None),
+        ("#N/A", None),
+        ("nan", None),
+        ("  ", None),
+    ],
+)
+def test_case_space_and_what_stands_for_nothing(
+    tmp_path: Path, cell: str, code: str | None
+) -> None:
+    assert code_of(sheet(tmp_path, [cell, "no"]), 0) == code
+
+
+def test_labels_that_differ_in_case_only_are_two() -> None:
+    gold = lh.gold_sample({"label": ["A", "a", "B"]}, 3, label="label")
+    assert gold.with_codes(["A", "a", "b"]).gold == ["A", "a", "B"]
+    nothing = lh.gold_sample({"label": ["NA", "b"]}, 2, label="label")
+    assert nothing.with_codes(["na", ""]).gold == ["NA", None]
+
+
+def test_numbers_come_back_as_programs_write_them() -> None:
+    gold = lh.gold_sample({"label": [1, 2, 3]}, 3, label="label")
+    assert gold.with_codes(["1.0", "2,00", "3"]).gold == ["1", "2", "3"]
+    with pytest.raises(ValueError, match=r"'1.5' is none of the labels 1, 2, 3"):
+        gold.with_codes(["1.5", "2", "3"])
+
+
+def test_columns_are_found_in_any_case(tmp_path: Path) -> None:
+    path = sheet(tmp_path, ["yes"])
+    written(path, rows_of(path), [" ID", "Text ", "Label"])
+    assert lh.read_gold(path).coders == ["Label"]  # a coder may be called so
+    written(path, rows_of(path), ["ID", "TEXT", "id"])
+    with pytest.raises(ValueError, match="is none of the sample's"):
+        lh.read_gold(path)  # the one that is called so is it
+
+
+def test_notes_are_no_codes(tmp_path: Path) -> None:
+    path = sheet(tmp_path, ["yes", "no"], notes=["", "hard to tell", "see page 3"])
+    with pytest.warns(UserWarning, match="the column 'notes' was taken for notes"):
+        found = lh.read_gold(path)
+    assert found.coders == ["code"]
+    assert lh.read_gold(path, coders=["code"]).codes == found.codes
+    with pytest.raises(ValueError, match="column notes: 'hard to tell' is none"):
+        lh.read_gold(path, coders=["code", "notes"])
+    with pytest.raises(ValueError, match=r"no column 'cod' \(str\).*did you mean 'code'"):
+        lh.read_gold(path, coders=["cod"])
+
+
+def test_a_coder_who_wrote_a_few_words_is_a_coder(tmp_path: Path) -> None:
+    path = sheet(tmp_path, ["yes"], ben=["no", "no idea"])
+    with pytest.raises(ValueError, match=r"10 problems.*column ben: 'no idea' is none"):
+        lh.read_gold(path)
+    path = sheet(tmp_path, ["maybe"])  # the only one
+    with pytest.raises(ValueError, match=r"20 problems.*column code: 'maybe'"):
+        lh.read_gold(path)
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    path = sheet(tmp_path, ["yes", "y", "no"])
+    with pytest.raises(ValueError, match=r"^7 problems: .*; and 2 more$") as error:
+        lh.read_gold(path)
+    told = str(error.value)
+    assert told.count("'y' is none of the labels no, rare, yes") == 5
+    assert "(str)" not in told
+    rows = rows_of(path)
+    rows[4]["code"] = "rarre"
+    written(path, rows, list(rows[0]))
+    with pytest.raises(ValueError, match=r"'rarre' is none .*; did you mean 'rare'"):
+        lh.read_gold(path)
+    other = tmp_path / "other.csv"
+    written(other, rows, list(rows[0]))
+    with pytest.raises(ValueError, match=r"^14 problems"):
+        lh.read_gold([path, other], sample())
+
+
+def test_rows_that_were_deleted_are_told(tmp_path: Path) -> None:
+    path = sheet(tmp_path, ["yes", "no"])
+    rows = rows_of(path)
+    written(path, rows[:17], list(rows[0]))
+    match = rf"3 of 20 texts of the gold sample have no row.*{rows[17]['id']}"
+    with pytest.warns(UserWarning, match=match):
+        found = lh.read_gold(path)
+    assert found.gold.count(None) == 3
+    other = tmp_path / "other.csv"  # two people share the texts out
+    written(other, rows[15:], list(rows[0]))
+    both = lh.read_gold([path, other], sample())
+    assert None not in both.gold
+
+
+def test_rounded_probabilities_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "gold.csv"
+    sample().write(path, blind=False)
+    rows = rows_of(path)
+    for row in rows:
+        row |= {"prob": "0,333333333", "label": f"{row['label']} ", "code": "no"}
+    written(path, rows, list(rows[0]))
+    assert lh.read_gold(path).gold == ["no"] * 20
+
+
+def changed(path: Path, row: int, column: str, value: str) -> int:
+    """Changes a cell; returns its row in the file."""
+    rows = rows_of(path)
+    rows[row][column] = value
+    written(path, rows, list(rows[0]))
+    return row + 2
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "match"),
+    [
+        ("code", "maybe", "column code: 'maybe' is none of the labels no, rare, yes$"),
+        ("text", "another", "text is not the one that was drawn"),
+        ("label", "never", "label is not the one that the model gave"),
+        ("prob", "0.5", "prob must be 0.333.*the inclusion probability"),
+        ("prob", "often", "prob must be 0.333"),
+        ("id", "9999", "id '9999' is none of the sample's"),
+    ],
+)
+def test_what_was_changed_is_refused_by_its_row(
+    tmp_path: Path, column: str, value: str, match: str
+) -> None:
+    path = tmp_path / "gold.csv"
+    sample().write(path, blind=False)
+    row = changed(path, 7, column, value)
+    with pytest.raises(ValueError, match=rf"gold.csv, row {row}.*{match}"):
+        lh.read_gold(path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "gold.csv"
+    gold = sample()
+    gold.write(path)
+    (tmp_path / "gold.csv.json").unlink()
+    with pytest.raises(ValueError, match="sample must be given: there is no"):
+        lh.read_gold(path)
+    path.write_bytes("id,code\n1,größer".encode("latin-1"))
+    with pytest.raises(ValueError, match="is not in UTF-8: save it as 'CSV UTF-8'"):
+        lh.read_gold(path, gold)
+    path.write_text("id,text\n1,x\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="a column id and one for each coder"):
+        lh.read_gold(path, gold)
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match="is empty"):
+        lh.read_gold(path, gold)
+    path.write_text(f"id,code\n{gold.ids[0]},yes\n{gold.ids[0]},no\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"row 3 .* that id is in row 2, too"):
+        lh.read_gold(path, gold)
+    with pytest.raises(ValueError, match="path must name a file"):
+        lh.read_gold([])
+    with pytest.raises(ValueError, match="coders must be different names"):
+        gold.write(path, coders=["text"])
