@@ -59,7 +59,7 @@ $(MINILM): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-light test-r prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-capi test-python test-light test-cluster test-r prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -93,6 +93,11 @@ test-capi: system-dev $(DEV) models ## the C API's tests alone
 
 test-python: system-dev setup $(DEV) models ## pytest alone
 	@scripts/test.sh python
+
+test-cluster: system-dev setup $(DEV) models ## the long tests of many machines: killed actors, cut cables, SLURM (root)
+	@scripts/setup_system.sh cluster
+	@scripts/test.sh cluster
+	$(PYTHON_VENV) tests/cluster/report.py
 
 test-light: system-dev setup $(DEV) models ## pytest of the rooms that hardly run a model
 	@scripts/test.sh light
@@ -178,7 +183,7 @@ lint-imports: $(DEV)
 	PYTHONPATH=python_core .venv/bin/lint-imports --no-cache --no-logo
 
 lint-sh: $(DEV)
-	.venv/bin/shellcheck --external-sources scripts/*.sh benchmarks/*.sh .ci/run
+	.venv/bin/shellcheck --external-sources scripts/*.sh benchmarks/*.sh tests/cluster/*.sh .ci/run
 
 lint-c: system-dev $(DEV)
 	@scripts/lint_c.sh

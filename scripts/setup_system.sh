@@ -7,6 +7,7 @@
 #   setup_system.sh valgrind also valgrind
 #   setup_system.sh fuzz     also clang with libFuzzer
 #   setup_system.sh docs     what its tests need, and pkgdown
+#   setup_system.sh cluster  also SLURM
 #   setup_system.sh python   prints the Python to make the virtual environment with
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -83,6 +84,7 @@ main() {
   command -v Rscript >/dev/null || debian+=(r-base-core)
   if [[ $1 == valgrind ]] && ! command -v valgrind >/dev/null; then debian+=(valgrind); fi
 
+  if [[ $1 == cluster ]] && ! command -v slurmctld >/dev/null; then debian+=(slurm-wlm munge); fi
   if [[ $1 == fuzz ]] && ! has_libfuzzer; then debian+=(clang libclang-rt-dev); fi
 
   mapfile -t packages < <(r_field Depends; r_field Imports)

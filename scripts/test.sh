@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python light r readme asan tsan valgrind coverage_c coverage_python fuzz.
+# on each: test.sh capi python light r readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -27,6 +27,10 @@ stage_capi() {
 stage_python() {
   # A test that hangs fails after a while, with the place where it hung.
   "$VENV_PYTHON" -m pytest --timeout=900
+}
+
+stage_cluster() {
+  "$VENV_PYTHON" -m pytest --timeout=1800 tests/cluster
 }
 
 stage_light() {

@@ -20,6 +20,13 @@
 #'   them fit where lengths differ and memory is short. `"auto"`: what suits the prompts of
 #'   each call.
 #' @param n_batch Tokens of prompts that are worked on in one step at most. NULL chooses.
+#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes
+#'   of this machine, by Ray, which is started for them. `"auto"`: on the Ray cluster that
+#'   runs here; an address such as `"ray://host:10001"` or `"host:6379"`: on that one. Sizes
+#'   are then each process's, and two more settings may be given: `n_actors`, the number of
+#'   processes, or `"nodes"` (the default) or `"numa"` for one on each; and `num_cpus`, the
+#'   processors of each. Results are those of one context. Needs Python's package ray:
+#'   `reticulate::py_install("ray")`.
 #' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
 #'   `"q8_0"`), `offload_kqv`, `swa_full`, and `deterministic` (TRUE: every answer is the
@@ -46,6 +53,7 @@ context_create <- function(
   verbosity = 1L,
   kv_layout = "auto",
   n_batch = NULL,
+  cluster = NULL,
   ...
 ) {
   object <- check_model(model)
@@ -64,9 +72,17 @@ context_create <- function(
     kv_layout = check_choice(kv_layout, c("auto", "unified", "per_sequence")),
     n_batch = count(n_batch)
   )
-  options <- c(options, context_dots(list(...), count))
+  is_herd <- !is.null(cluster)
+  options <- c(options, context_dots(list(...), count, is_herd))
 
-  value <- quietly(verbosity < 0, py_call("context_create", object, options))
+  value <- quietly(
+    verbosity < 0,
+    if (is_herd) {
+      py_call("herd_create", object, check_string(cluster), options)
+    } else {
+      py_call("context_create", object, options)
+    }
+  )
   context <- structure(
     c(
       value,
@@ -88,8 +104,36 @@ auto_threads <- function(n_threads, error_call = rlang::caller_env()) {
   }
 }
 
-context_dots <- function(dots, count, error_call = rlang::caller_env()) {
-  checks <- list(
+context_dots <- function(
+  dots,
+  count,
+  is_herd,
+  error_call = rlang::caller_env()
+) {
+  actors <- function(x, ...) {
+    if (is.character(x)) {
+      check_choice(x, c("nodes", "numa"), ...)
+    } else {
+      count(x, ...)
+    }
+  }
+  checks <- c(
+    if (is_herd) list(n_actors = actors, num_cpus = check_number),
+    context_checks(count)
+  )
+  check_dots(dots, names(checks), error_call)
+  for (name in names(dots)) {
+    dots[[name]] <- checks[[name]](
+      dots[[name]],
+      arg = name,
+      error_call = error_call
+    )
+  }
+  dots
+}
+
+context_checks <- function(count) {
+  list(
     n_ubatch = count,
     n_threads_batch = count,
     flash_attn = \(x, ...) if (identical(x, "auto")) x else check_flag(x, ...),
@@ -107,15 +151,6 @@ context_dots <- function(dots, count, error_call = rlang::caller_env()) {
     yarn_beta_slow = check_number,
     yarn_orig_ctx = count
   )
-  check_dots(dots, names(checks), error_call)
-  for (name in names(dots)) {
-    dots[[name]] <- checks[[name]](
-      dots[[name]],
-      arg = name,
-      error_call = error_call
-    )
-  }
-  dots
 }
 
 #' @export

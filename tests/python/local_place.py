@@ -70,16 +70,17 @@ class LocalPlace:
     def order(
         self,
         orders: Sequence[HandIn | Change],
-        on_failure: Callable[[BaseException], None],
+        then: Callable[[BaseException | None], None],
     ) -> None:
         self.orders += orders
+        if self.is_dead:
+            then(self._death())
+            return
+        self._actor.orders(orders)
         for order in orders:
             if isinstance(order, HandIn) and self._is_deadly(order):
                 self.is_dead = True
-        if self.is_dead:
-            on_failure(self._death())
-            return
-        self._actor.orders(orders)
+        then(None)
 
     def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
         actor = self._actor

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.api.scoring import Prepared, Space
     from llamaherd.core.calibration import Method
     from llamaherd.core.results import Results
+    from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial, Prompt
     from llamaherd.run.call import OnError
@@ -155,11 +156,14 @@ def prepare_classify(
     space: Space,
     parse_special: ParseSpecial,
     on_error: OnError,
-    journal: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | Journal | None,
     chat: bool,
     system: str | None,
 ) -> Prepared[ClassifyResults]:
-    """The arguments of the `Job` that `start_classify` starts."""
+    """The arguments of the `Job` that `start_classify` starts.
+
+    A `journal` that is open stays so.
+    """
     context = open_context(ctx)
     model = context.model
     known = checked_labels(labels)

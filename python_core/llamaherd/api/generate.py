@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from llamaherd.api.progress import ProgressOption
     from llamaherd.core.request import Request
     from llamaherd.core.results import Result, Results
+    from llamaherd.journal.journal import Journal
     from llamaherd.journal.recording import RecordedCall
     from llamaherd.model.tokens import ParseSpecial, Prompt
     from llamaherd.run.host import Host
@@ -194,14 +195,19 @@ def prepare_generate(
     settings: SamplingSettings,
     parse_special: ParseSpecial,
     on_error: OnError,
-    journal: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | Journal | None,
     chat: bool,
     system: str | None,
     strict: bool,
     retries: int,
     logprobs: int | None,
+    places: Sequence[int] | None = None,
 ) -> Prepared:
-    """The arguments of the `Job` that `start_parallel` starts."""
+    """The arguments of the `Job` that `start_parallel` starts.
+
+    Args beside those of `generate_parallel`: a `journal` that is open stays so; `places`,
+    see `make_requests`.
+    """
     context = as_context(ctx)
     call = _make_call(
         context,
@@ -216,6 +222,7 @@ def prepare_generate(
         strict=strict,
         retries=retries,
         logprobs=logprobs,
+        places=places,
     )
     return context, call if journal is None else recorded(call, context, journal), ctx
 
@@ -331,6 +338,7 @@ def _make_call(
     strict: bool,
     retries: int,
     logprobs: int | None,
+    places: Sequence[int] | None = None,
 ) -> Call:
     if context.closed:
         raise ContextClosedError("ctx is closed: make another one of its model")
@@ -345,6 +353,7 @@ def _make_call(
         n=n,
         strict=strict,
         logprobs=logprobs,
+        places=places,
     )
     return Call(
         requests,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.request import Request
     from llamaherd.core.results import Results
+    from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
     from llamaherd.run.host import Host
@@ -78,7 +79,7 @@ def scoring(
     context: Host,
     requests: Sequence[Request],
     on_error: OnError,
-    journal: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | Journal | None,
     convert: Callable[[Results], _R],
 ) -> Scoring[_R]:
     """A call that scores, whose results are made of those of its requests."""

@@ -6,6 +6,7 @@ terminal; warnings and failures are for stderr always.
 
 from __future__ import annotations
 
+import difflib
 import signal
 import sys
 import threading
@@ -32,13 +33,8 @@ class Status(IntEnum):
     TERMINATED = 143  # by SIGTERM
 
 
-class Command(click.Command):
-    """A command whose help has sections of options, and examples at its end.
-
-    Args:
-        settings: As click.Command's.
-        examples: Lines as a user would type them; shown as they are.
-    """
+class _Taught(click.Command):
+    """Help with sections of options, and examples at its end."""
 
     def __init__(self, *settings: Any, examples: str = "", **more: Any) -> None:  # noqa: ANN401 - click's
         super().__init__(*settings, **more)
@@ -67,6 +63,35 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
+class Command(_Taught):
+    """A command.
+
+    Args:
+        settings: As click.Command's.
+        examples: Lines as a user would type them; shown as they are.
+    """
+
+
+class Commands(_Taught, click.Group):
+    """Commands under one name, with suggestions for misspelt ones."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options, then commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant."""
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], names)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
 class _SectionOption(click.Option):
     def __init__(self, *settings: Any, section: str, **more: Any) -> None:  # noqa: ANN401 - click's
         super().__init__(*settings, **more)
@@ -85,6 +110,9 @@ def section(title: str) -> Callable[..., Callable[[_Function], _Function]]:
         return click.option(*names, cls=_SectionOption, section=title, **settings)
 
     return option
+
+
+option = section("Options")  # those of no section
 
 
 def tell(message: str) -> None:
@@ -138,6 +166,8 @@ class Termination:
         self._before[number] = signal.signal(number, handler)
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.has_come:  # schedulers send it to the shell and to what runs in it
+            return
         self.has_come = True
         signal.raise_signal(signal.SIGINT)
 

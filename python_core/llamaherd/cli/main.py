@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -10,46 +9,50 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Status, Termination, failed
+from llamaherd.cli.conventions import Commands, Status, Termination, failed
 from llamaherd.core.errors import LlamaHerdError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# In the order of the help. The module `llamaherd.cli.NAME` has a command `NAME`.
+# In the order of the help, "": not shown. The module `llamaherd.cli.NAME` has a command
+# `NAME`, with "_" for "-".
 COMMANDS = {
+    "run": "Ask about each row of a table; or do what a TOML file describes.",
+    "classify": "Give each row of a table a label, with probabilities.",
+    "embed": "Make a vector of each row of a table.",
+    "slurm": "Write a SLURM array script that does a run in parts.",
+    "merge": "Put the parts of a run together.",
     "serve": "Answer prompts over HTTP.",
+    "models": "List, download, find and remove model files.",
+    "optimize": "Find the type of a model that is fastest on this machine.",
+    "bench": "Measure how fast a model is on this machine.",
+    "doctor": "Look for what is wrong here, and say what to do.",
+    "keep-journal": "",
 }
+_EXAMPLES = """\
+llamaherd doctor
+llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
+llamaherd serve SmolLM2
+"""
 _EPILOG = """\
-\b
-Start here:
-  llamaherd serve model.gguf
-
 `llamaherd COMMAND --help` tells of a command, with examples. Data goes to stdout. Exit
 status: 0 all is well, 1 failed, 2 wrong use, 3 done but some rows failed (they have
 their reason), 130 Ctrl-C, 143 SIGTERM.
 """
 
 
-class _Commands(click.Group):
+class _LazyCommands(Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"llamaherd.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"llamaherd.cli.{name}")
+        command: click.Command = getattr(module, name)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS)
-            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         try:
@@ -63,12 +66,13 @@ class _Commands(click.Group):
         formatter: click.HelpFormatter,
     ) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, what) for name, what in COMMANDS.items() if what])
 
 
 @click.group(
     "llamaherd",
-    cls=_Commands,
+    cls=_LazyCommands,
+    examples=_EXAMPLES,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=False,

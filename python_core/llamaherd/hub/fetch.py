@@ -45,6 +45,7 @@ class Options:
         token: The caller's access token; not in the representation.
         force: Whether to download what is in the cache already.
         check_memory: Whether to refuse what does not fit into memory.
+        download: Whether to download what is not on this machine.
         sha256: What the file has to have, in hexadecimal; None: what the hub says.
         watch: What looks on.
         say: Called with sentences for people.
@@ -54,6 +55,7 @@ class Options:
     token: str | None = field(default=None, repr=False)
     force: bool = False
     check_memory: bool = True
+    download: bool = True
     sha256: str | None = None
     watch: Watch = field(default_factory=Watch)
     say: Callable[[str], object] = lambda _text: None
@@ -113,6 +115,24 @@ def download_model(
             say=shown.say,
         )
         return fetch(source, options)
+
+
+def local_path(
+    source: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
+) -> Path:
+    """The file of a model that is on this machine; nothing is downloaded.
+
+    Args:
+        source: What `download_model` takes.
+        cache_dir: Folder of downloads; None: `model_cache_dir()`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: `source` is of no known form.
+        ModelLoadError: It is not here.
+    """
+    options = Options(cache=folders.cache_folder(cache_dir), download=False)
+    return fetch(source, options)
 
 
 def model_path(path: object, *, check_memory: bool) -> Path:
@@ -217,6 +237,7 @@ def _web(url: str, options: Options) -> Path:
             _check_content(target, options.sha256)
         options.say(f"Using {target}.")
         return target
+    _check_may_download(shown_url(url), options)
     is_hub = urlsplit(url).netloc == urlsplit(endpoint()).netloc
     if is_hub and is_offline():
         raise DownloadError(
@@ -252,6 +273,7 @@ def _hub(what: HubModel, options: Options) -> Path:
                     _check_content(cached, options.sha256)
                 options.say(f"Using {cached}.")
                 return cached
+    _check_may_download(str(what), options)
     there = huggingface.repository(what.repo, what.revision, options.token)
     offers = quantizations.offers(there.files)
     available = available_bytes(options.check_memory)
@@ -312,6 +334,14 @@ def _is_whole(offer: Offer) -> bool:
 
 
 # ---- what both share ------------------------------------------------------------------
+
+
+def _check_may_download(source: str, options: Options) -> None:
+    if not options.download:
+        raise ModelLoadError(
+            f"{source} is not on this machine; `llamaherd models download {source}` "
+            "gets it"
+        )
 
 
 def _downloaded(

@@ -157,7 +157,7 @@ def hardware_profile(*, measure: bool = True) -> HardwareProfile:
         cpu_features=cpu_features(),
         memory_bytes=psutil.virtual_memory().total,
         available_bytes=available,
-        gpus=_gpus(),
+        gpus=gpus(),
         uses_gpu=shim.supports_gpu(),
         bandwidth_bytes_per_s=bandwidth,
         flops=flops,
@@ -209,7 +209,8 @@ def _estimate(
     )
 
 
-def _gpus() -> tuple[Gpu, ...]:
+def gpus() -> tuple[Gpu, ...]:
+    """Graphics processors that nvidia-smi knows."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()

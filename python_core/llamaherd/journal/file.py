@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from llamaherd.core.errors import JournalError
+from llamaherd.journal.disks import network_type
 from llamaherd.journal.look import (
     ROLLBACK,
     SHM,
@@ -109,6 +110,22 @@ def checked_path(name: str, path: object) -> Path:
                 kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
                 raise JournalError(f"{name}: {shown(given)} is {kind}")
     return file
+
+
+def check_local(name: str, path: Path) -> None:
+    """Checks that a journal that is to be written is on a disk of this machine.
+
+    Raises:
+        JournalError: It is on a network drive.
+    """
+    kind = network_type(path)
+    if kind is not None:
+        raise JournalError(
+            f"{name}: {shown(path)} is on a network drive ({kind}). A journal is an "
+            "SQLite file with a write-ahead log, which machines cannot share over a "
+            "network and may damage there: keep it on a disk of this machine, such as "
+            f"{os.environ.get('TMPDIR') or '/tmp'}, and copy it when the run is over"  # noqa: S108 - shown
+        )
 
 
 def shown(path: str | Path) -> str:

@@ -70,11 +70,13 @@ class Journal:
 
     Raises:
         TypeError: `path` is neither text nor a path.
-        JournalError: It cannot be written, is no journal, or is damaged.
+        JournalError: It cannot be written, is on a network drive, is no journal, or is
+            damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = journal_file.checked_path("journal", path)
+        journal_file.check_local("journal", self.path)
         self.notice = ""
         self._open()
 

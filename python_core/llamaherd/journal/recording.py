@@ -6,7 +6,7 @@ them, those of a tenth of a second in one commit: a commit waits for the disk.
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import datetime, timezone
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -47,16 +47,18 @@ _REASON: dict[Finish, FinishReason] = {
 }
 
 
-def recorded(call: Call, context: Host, path: str | os.PathLike[str]) -> RecordedCall:
+def recorded(
+    call: Call, context: Host, journal: str | os.PathLike[str] | Journal
+) -> RecordedCall:
     """A call that stores its results.
 
     Args:
         call: The call.
         context: Where it will run.
-        path: Of the journal; made if it is not there.
+        journal: Its path, made if it is not there; or one that is open, and stays so.
 
     Raises:
-        TypeError: `path` is neither text nor a path.
+        TypeError: `journal` is none, and neither text nor a path.
         JournalError: The journal cannot be used, or the model is not what its file holds.
     """
     model = context.model
@@ -74,11 +76,12 @@ def recorded(call: Call, context: Host, path: str | os.PathLike[str]) -> Recorde
         check_unchanged(lora.file)
     return RecordedCall(
         call,
-        Journal(path),
+        journal if isinstance(journal, Journal) else Journal(journal),
         model.file,
         context.numerics,
         lambda tokens: detokenize(model, tokens, unparse_special=True),
         loras=model.loras,
+        is_kept=isinstance(journal, Journal),
     )
 
 
@@ -87,11 +90,12 @@ class RecordedCall:
 
     Args:
         call: What to run.
-        journal: Is closed when the call is over.
+        journal: Is closed when the call is over, unless it is kept.
         file: Of the model that it runs on.
         context: Settings of the context that the text depends on.
         detokenize: Makes the text of a prompt that was given as tokens.
         loras: Adapters of the model; their files are there.
+        is_kept: Whether the journal stays open.
 
     Attributes:
         problem: After the run: why not all of its results are stored, or what happened to
@@ -107,7 +111,9 @@ class RecordedCall:
         detokenize: Callable[[Sequence[int]], str],
         *,
         loras: Sequence[Lora] = (),
+        is_kept: bool = False,
     ) -> None:
+        self._is_kept = is_kept
         self._call = call
         self._journal = journal
         self._file = file
@@ -137,7 +143,7 @@ class RecordedCall:
         def is_cancelled() -> bool:
             return self._call.is_cancelled or loop.is_closed
 
-        with closing(self._journal):
+        with nullcontext() if self._is_kept else closing(self._journal):
             sha256 = self._hash_of(self._file, is_cancelled)
             if sha256 is None or not self._name_loras(is_cancelled):
                 return self._call.run(loop)

@@ -14,12 +14,22 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 def n_cores() -> int:
     """Physical cores that this process may run on, at least 1.
 
-    Threads that share a core slow each other down in matrix products.
+    Threads that share a core slow each other down in matrix products; so do threads of a
+    container that has less time than they could use.
     """
-    physical = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    n = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return max(1, min(physical, len(os.sched_getaffinity(0))))
-    return max(1, physical)
+        n = min(n, len(os.sched_getaffinity(0)))
+    return max(1, min([n, *(int(quota) for quota in cpu_quotas())]))
+
+
+def cpu_quotas() -> list[float]:
+    """Time of processors that this process may use a second, by each of its limits.
+
+    Limits of control groups, version 2: of containers, services, users.
+    """
+    quotas = (_quota_of(level) for level in _cgroup_levels())
+    return [quota for quota in quotas if quota is not None]
 
 
 def available_memory() -> int:
@@ -31,10 +41,13 @@ def available_memory() -> int:
 
 
 def _left_in_cgroups() -> list[int]:
-    """What is left of each limit that this process is under (control groups, version 2).
+    """What is left of each limit of control groups (version 2) that hold here."""
+    left = (_left_in(level) for level in _cgroup_levels())
+    return [n for n in left if n is not None]
 
-    A limit may be set at any level: a container's, a service's, a user's.
-    """
+
+def _cgroup_levels() -> list[Path]:
+    """Folders of limits: one may be set at any level."""
     try:
         # One line, "0::/user.slice/session.scope"; inside a container mostly "0::/".
         lines = _OWN_CGROUP.read_text().splitlines()
@@ -42,9 +55,15 @@ def _left_in_cgroups() -> list[int]:
         return []
     own = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
     folder = _CGROUPS / own
-    levels = [folder, *folder.parents]
-    left = (_left_in(level) for level in levels if level.is_relative_to(_CGROUPS))
-    return [n for n in left if n is not None]
+    return [x for x in (folder, *folder.parents) if x.is_relative_to(_CGROUPS)]
+
+
+def _quota_of(cgroup: Path) -> float | None:
+    try:
+        quota, period = (cgroup / "cpu.max").read_text().split()
+        return int(quota) / int(period)  # "max": there is none
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
 
 
 def _left_in(cgroup: Path) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import os
+import re
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -61,6 +62,20 @@ def preload(folder: Path) -> None:
     # A build may name it otherwise; then the shim's own search path decides.
     if path.exists():
         ctypes.CDLL(str(path))
+
+
+def compiled_for(folder: Path) -> frozenset[str]:
+    """What libllama was compiled to use of a processor, such as "AVX2".
+
+    Source: llama_print_system_info of llama.h.
+    """
+    try:
+        library = ctypes.CDLL(str(libllama_path(folder)))
+        tell = library.llama_print_system_info
+    except (OSError, AttributeError):  # a build that names it otherwise
+        return frozenset()
+    tell.restype = ctypes.c_char_p
+    return frozenset(re.findall(r"(\w+) = 1\b", tell().decode(errors="replace")))
 
 
 def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:

@@ -145,6 +145,16 @@ def has_amx() -> bool:
     return bool(lib.lh_has_amx())
 
 
+def llama_cpp_python() -> str:
+    """Version of llama-cpp-python that the shim was compiled for, and is loaded with."""
+    return _build_info.LLAMA_CPP_PYTHON_VERSION
+
+
+def ggml_commit() -> str:
+    """Commit of the loaded library."""
+    return decoded(ffi.string(lib.lh_ggml_commit()))
+
+
 def derive_seed(seed: int, index: int) -> int:
     """The seed, a uint32, of prompt number `index` in a call with seed `seed`."""
     return lib.lh_derive_seed(seed, index)
@@ -153,8 +163,7 @@ def derive_seed(seed: int, index: int) -> int:
 def _check_library() -> None:
     probe = ffi.new("int32_t[4]")
     lib.lh_abi_probe(probe)
-    commit = ffi.string(lib.lh_ggml_commit()).decode()
-    abi.check_library(commit, _build_info.LLAMA_BUILD_COMMIT, probe[3])
+    abi.check_library(ggml_commit(), _build_info.LLAMA_BUILD_COMMIT, probe[3])
 
 
 def min_prefix_tokens(n_cells: int) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from llamaherd.api.generate import start_parallel
 from llamaherd.core.sampling import SamplingParams
+from llamaherd.model.tokens import tokenize
 from llamaherd.native.quantize import MAX_CHUNK, Closeness, Comparison
 from llamaherd.run.context import Context
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 LEAST_TOKENS = 64  # of a sample text
 MOST_TOKENS = 4096
 N_ROUNDS = 5
+_MOST_CHARS = 40 * MOST_TOKENS  # more is not tokenized
 _MAX_S = 30.0  # no round starts later than this
 _N_PREFILL = 512  # tokens of the prompt that measures prefill
 _N_SLOTS = 8  # prompts that are answered together to measure decode
@@ -132,6 +135,31 @@ class Speeds:
     other: Speed
     same_answers: float
     n_answers: int
+
+
+def sample_of(model: Model, text: str | None) -> Sample:
+    """The beginning of a text as the model reads it.
+
+    Args:
+        model: Tokenizes it.
+        text: None: from a novel in the public domain.
+
+    Raises:
+        ValueError: It is too short.
+    """
+    if text is None:
+        text = (
+            files("llamaherd.optimize")
+            .joinpath("sample_text.txt")
+            .read_text(encoding="utf-8")
+        )
+    tokens = array("i", tokenize(model, text[:_MOST_CHARS], add_special=False))
+    if len(tokens) < LEAST_TOKENS:
+        raise ValueError(
+            f"text must have at least {LEAST_TOKENS} tokens, not {len(tokens)}"
+        )
+    bos = model.info.bos if model.info.add_bos and model.info.bos >= 0 else None
+    return Sample(tokens=tokens[:MOST_TOKENS], bos=bos)
 
 
 def compare(

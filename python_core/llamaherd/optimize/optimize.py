@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +12,15 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
-from llamaherd.model.tokens import tokenize
 from llamaherd.native.quantize import Comparison
 from llamaherd.optimize import requantize
 from llamaherd.optimize.job import OptimizeJob, reporter
 from llamaherd.optimize.measure import (
-    LEAST_TOKENS,
-    MOST_TOKENS,
     Sample,
     Stop,
     compare,
     race,
+    sample_of,
 )
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose
 from llamaherd.optimize.requantize import Requantized
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TYPES = ("Q8_0", "Q4_0", "Q4_K_M")
 _MAX_THREADS = 1024
-_MOST_CHARS = 40 * MOST_TOKENS  # more is not tokenized
 
 
 def model_optimize(
@@ -157,7 +152,7 @@ def _prepare(  # noqa: PLR0917 - those of `start_optimize`
             original_type=original_type,
             types=names,
             max_kl=limit,
-            sample=_sample(model, text),
+            sample=sample_of(model, text),
             n_threads=threads,
         )
         # From here on the job closes the model.
@@ -287,19 +282,3 @@ def _check_predicts(model: Model, source: Path, n_threads: int) -> None:
         Comparison(model.handle, model.handle, n_threads)
     except ModelLoadError as error:
         raise ModelLoadError(f"path: {str(source)!r}: {error}") from error
-
-
-def _sample(model: Model, text: str | None) -> Sample:
-    if text is None:
-        text = (
-            files("llamaherd.optimize")
-            .joinpath("sample_text.txt")
-            .read_text(encoding="utf-8")
-        )
-    tokens = array("i", tokenize(model, text[:_MOST_CHARS], add_special=False))
-    if len(tokens) < LEAST_TOKENS:
-        raise ValueError(
-            f"text must have at least {LEAST_TOKENS} tokens, not {len(tokens)}"
-        )
-    bos = model.info.bos if model.info.add_bos and model.info.bos >= 0 else None
-    return Sample(tokens=tokens[:MOST_TOKENS], bos=bos)

@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from llamaherd.ray.data import Annotator as Annotator
     from llamaherd.ray.herd import Herd as Herd
 
-_HOMES = {"Herd": "llamaherd.ray.herd"}
-__all__ = ["Herd"]
+_HOMES = {"Annotator": "llamaherd.ray.data", "Herd": "llamaherd.ray.herd"}
+__all__ = ["Annotator", "Herd"]
 
 
 def __getattr__(name: str) -> object:

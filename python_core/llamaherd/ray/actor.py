@@ -91,6 +91,7 @@ class Actor:
     def open(
         self,
         number: int,
+        *,
         files: Sequence[Wanted],
         scales: Sequence[float],
         model: dict[str, Any],

@@ -35,14 +35,11 @@ def import_ray() -> ModuleType:
         ClusterError: It is not installed.
     """
     try:
-        ray = importlib.import_module("ray")
-        if not hasattr(ray, "init"):
-            raise ImportError("that is no Ray")
+        return importlib.import_module("ray")
     except ImportError as error:
         raise ClusterError(
             f"Ray cannot be imported ({error}): pip install 'llamaherd[ray]'"
         ) from None
-    return ray
 
 
 def connect(herd: Closable, address: str | None, n_cpus: float) -> ModuleType:
@@ -70,11 +67,13 @@ def connect(herd: Closable, address: str | None, n_cpus: float) -> ModuleType:
         if not ray.is_initialized():
             _start(ray, address, n_cpus)
             _is_own = address is None
-        elif address not in (None, "auto", ray.get_runtime_context().gcs_address):
-            raise ValueError(
-                f"address is {address!r}, but this process is connected to Ray at "
-                f"{ray.get_runtime_context().gcs_address!r}: ray.shutdown() first"
-            )
+        elif address not in (None, "auto"):
+            there = ray.get_runtime_context().gcs_address
+            if address != there:
+                raise ValueError(
+                    f"address is {address!r}, but this process is connected to Ray at "
+                    f"{there!r}: ray.shutdown() first"
+                )
         _herds.add(herd)
     return ray
 

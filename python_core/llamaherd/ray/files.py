@@ -130,10 +130,7 @@ class Files:
                 file.write(data)
             if not is_last:
                 return
-            if not _is(partial, wanted):
-                raise ModelLoadError(
-                    f"{wanted.path} has changed while it was sent: make another Herd"
-                )
+            _check(partial, wanted)
             partial.replace(kept)
         except BaseException:
             partial.unlink(missing_ok=True)
@@ -167,6 +164,13 @@ def _is(path: Path, wanted: Wanted) -> bool:
         return bool(wanted.sha256) and _sha256(path) == wanted.sha256
     except OSError:
         return False
+
+
+def _check(received: Path, wanted: Wanted) -> None:
+    if not _is(received, wanted):
+        raise ModelLoadError(
+            f"{wanted.path} has changed while it was sent: make another Herd"
+        )
 
 
 def _kept(file: Wanted) -> Path | None:

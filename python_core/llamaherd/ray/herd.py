@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from threading import Event
 from time import monotonic
@@ -21,6 +20,7 @@ from llamaherd.run.context import Context
 from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.model.adapters import LoraOption

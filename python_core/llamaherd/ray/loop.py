@@ -55,9 +55,14 @@ class Place(Protocol):
     def order(
         self,
         orders: Sequence[HandIn | Change],
-        on_failure: Callable[[BaseException], None],
+        then: Callable[[BaseException | None], None],
     ) -> None:
-        """Hands orders over, in their order. Returns at once."""
+        """Hands orders over, in their order. Returns at once.
+
+        Args:
+            orders: They are.
+            then: Called with None when the actor has them, or with an error.
+        """
 
     def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
         """Asks for what is new; `then` is called with the report, or with an error."""
@@ -375,10 +380,13 @@ class HerdLoop:
         if actor.orders and actor.is_ready:
             orders, actor.orders = actor.orders, []
 
-            def failed(error: BaseException) -> None:
-                self._events.put(lambda: self._has_failed(actor, generation, error))
+            def arrived(error: BaseException | None) -> None:
+                if error is None:
+                    self._events.put(lambda: self._has_arrived(actor, orders))
+                else:
+                    self._events.put(lambda: self._has_failed(actor, generation, error))
 
-            actor.place.order(orders, failed)
+            actor.place.order(orders, arrived)
         if actor.chunks and actor.is_ready and not actor.is_polled:
             actor.is_polled = True
 
@@ -431,6 +439,12 @@ class HerdLoop:
             work.batches(actor.place.number, n_batches, n_slots, node)
             work.count()
 
+    def _has_arrived(self, actor: _Actor, orders: Sequence[HandIn | Change]) -> None:
+        for order in orders:
+            chunk = actor.chunks.get(order.chunk)
+            if chunk is not None:
+                chunk.has_arrived = True
+
     def _has_failed(self, actor: _Actor, generation: int, error: BaseException) -> None:
         """An actor is dead, or does not take what it was given."""
         if generation != actor.generation:
@@ -450,7 +464,7 @@ class HerdLoop:
                 chunk.work.lost(
                     chunk,
                     str(error),
-                    is_crash=error.is_crash,
+                    is_crash=error.is_crash and chunk.has_arrived,
                     was_alone=len(chunks) == 1,
                 )
         self._n_deaths += bool(chunks)

@@ -217,12 +217,12 @@ class Member:
         info: ActorInfo = self._ask(
             "open",
             self.number,
-            payload.files,
-            payload.scales,
-            payload.model,
-            payload.context,
-            float(self._options.get("num_cpus", 1)),
-            payload.n_threads,
+            files=payload.files,
+            scales=payload.scales,
+            model=payload.model,
+            context=payload.context,
+            n_cpus=float(self._options["num_cpus"]),
+            n_threads=payload.n_threads,
         )
         return info
 
@@ -245,15 +245,10 @@ class Member:
     def order(
         self,
         orders: Sequence[HandIn | Change],
-        on_failure: Callable[[BaseException], None],
+        then: Callable[[BaseException | None], None],
     ) -> None:
-        """Hands orders over, in their order. Returns at once."""
-
-        def then(_: object, error: BaseException | None) -> None:
-            if error is not None:
-                on_failure(error)
-
-        self._call("orders", "orders", [list(orders)], then)
+        """Hands orders over; `then` is called when they are there, or with an error."""
+        self._call("orders", "orders", [list(orders)], lambda _, error: then(error))
 
     def poll(self, then: Callable[[Any, BaseException | None], None]) -> None:
         """Asks for what is new; `then` is called with the report, or with an error."""
@@ -301,6 +296,8 @@ def _pass_on(future: Any, then: Callable[[Any, BaseException | None], None]) -> 
 
 def _plain(error: BaseException) -> BaseException:
     """An error of Ray's as one of ours: what the actor raised, or its death."""
+    if isinstance(error, (Death, LlamaHerdError)):
+        return error
     from ray import exceptions  # noqa: PLC0415 - there is one: an actor was asked
 
     if isinstance(error, exceptions.RayTaskError):
@@ -312,8 +309,6 @@ def _plain(error: BaseException) -> BaseException:
     if isinstance(error, exceptions.OutOfMemoryError):
         return Death(str(error), is_crash=True)
     if isinstance(error, (exceptions.RayError, ConnectionError)):
-        if isinstance(error, LlamaHerdError):
-            return error
         return Death(str(error), is_crash=False)
     return error
 

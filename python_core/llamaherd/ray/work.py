@@ -31,6 +31,8 @@ class Chunk:
         indices: Of the requests in their group.
         open: Those that have no output.
         is_suspect: Whether they were with an actor that died, and run by themselves now.
+        has_arrived: Whether the actor has them: one that was dead before cannot have died
+            of them.
         is_ended: Whether the actor is through with it.
     """
 
@@ -39,6 +41,7 @@ class Chunk:
     indices: list[int]
     open: set[int] = field(default_factory=set)
     is_suspect: bool = False
+    has_arrived: bool = False
     is_ended: bool = False
     counts: Counts = field(default_factory=Counts)
     sent_s: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from array import array
 from collections.abc import Sequence
@@ -43,6 +44,7 @@ def make_requests(
     n: int = 1,
     strict: bool = False,
     logprobs: int | None = None,
+    places: Sequence[int] | None = None,
 ) -> tuple[list[Request], int]:
     """Checks the arguments of a call and tokenizes its prompts.
 
@@ -59,6 +61,8 @@ def make_requests(
         n: Samples a prompt.
         strict: Whether a schema of which masks cannot enforce all is an error.
         logprobs: See `Request`.
+        places: Of the prompts, where these are part of a longer list that is answered in
+            several calls: each draws with the seed of its place; None: 0, 1, and so on.
 
     Returns:
         A request for each sample of the first prompt, then of the next one, and the base
@@ -79,11 +83,12 @@ def make_requests(
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
     each = constraints.of_prompts(_checked_params(params, len(given)))
+    at = range(len(given)) if places is None else places
     _check_samples(n, each)
     _check_common(model, each, constraints)
     tokens = [
-        _tokens_or_problem(model, f"prompts[{i}]", prompt, parse_special)
-        for i, prompt in enumerate(given)
+        tokens_or_problem(model, f"prompts[{place}]", prompt, parse_special)
+        for place, prompt in zip(at, given, strict=True)
     ]
     requests = []
     n_answer: dict[object, int] = {}
@@ -100,7 +105,7 @@ def make_requests(
             sampling=own,
             shape=shape,
             stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
-            seed=shim.derive_seed(own_base, i),
+            seed=shim.derive_seed(own_base, at[i]),
             text=prompt if isinstance(prompt, str) else None,
             priority=priority,
             logprobs=logprobs,
@@ -114,6 +119,11 @@ def make_requests(
             replace(request, seed=shim.derive_seed(request.seed, j)) for j in range(1, n)
         ]
     return requests, base
+
+
+def place_of(content: str) -> int:
+    """A uint64 for a seed to be made of where a prompt has no place in a whole."""
+    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "little")
 
 
 def rendered(
@@ -146,7 +156,7 @@ def _check_samples(n: int, each: Sequence[SamplingParams]) -> None:
             )
 
 
-def _tokens_or_problem(
+def tokens_or_problem(
     model: Model, name: str, prompt: object, parse_special: ParseSpecial
 ) -> tuple[array[int], str]:
     """A prompt's tokens, or none and why they cannot be had, or need not be."""

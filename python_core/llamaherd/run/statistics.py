@@ -44,7 +44,7 @@ def make_stats(
     n_slots = 0 if plan is None else plan.n_seq_max
     n_batches = sum(group.counts.n_batches for group in groups)
     n_clients = sum(group.counts.n_clients for group in groups)
-    actors = _added(row for group in groups for row in group.actors)
+    actors = added(row for group in groups for row in group.actors)
     n_places = sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
     return Stats(
         n_prompts=len(results) // n,
@@ -75,7 +75,7 @@ def make_stats(
     )
 
 
-def _added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
+def added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
     """One row for each actor, in their order."""
     each: dict[int, ActorStats] = {}
     for row in rows:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet, ref
 
 from llamaherd.core.errors import ForkError
-from llamaherd.native import _build_info, shim
+from llamaherd.native import shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,20 +176,25 @@ _warned: set[str] = set()
 
 def warn_of_foreign(n_threads: int) -> None:
     """Warns once if ggml computes with threads that others may slow down many times."""
+    if n_threads == 1 or _warned:
+        return
+    message = trouble_with_threads()
+    if message is not None:
+        _warned.add("foreign threads")
+        warnings.warn(message, stacklevel=3)
+
+
+def trouble_with_threads() -> str | None:
+    """What is wrong with ggml's threads here, and what to do; None: nothing."""
     if (
-        n_threads == 1
-        or _warned
-        or sys.platform != "linux"
+        sys.platform != "linux"
         or platform.machine() not in ("x86_64", "aarch64")
         or shim.own_threads()
     ):
-        return
-    _warned.add("foreign threads")
-    version = _build_info.LLAMA_CPP_PYTHON_VERSION
-    warnings.warn(
+        return None
+    return (
         "llama-cpp-python was compiled without GCC's OpenMP: where other programs are "
         "busy, it may take many times as long. Compile it anew: CC=gcc CXX=g++ "
         "CMAKE_ARGS='-DGGML_OPENMP=ON' pip install --force-reinstall --no-cache-dir "
-        f"--no-deps llama-cpp-python=={version}",
-        stacklevel=3,
+        f"--no-deps llama-cpp-python=={shim.llama_cpp_python()}"
     )

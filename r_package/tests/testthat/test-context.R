@@ -76,3 +76,33 @@ test_that("wrong arguments are named with their values", {
     context_create(model, 512, 1, 1, 1, "auto", NULL, 7)
   })
 })
+
+test_that("a context can be many processes", {
+  local_fake()
+  model <- model_load(local_model_file())
+  context <- context_create(
+    model,
+    cluster = "ray://host:10001",
+    n_actors = 3,
+    num_cpus = 2,
+    deterministic = TRUE
+  )
+  expect_s3_class(context, "llamaherd_context")
+  seen <- the$module$seen("herd_create")
+  expect_match(seen, "'ray://host:10001'", fixed = TRUE)
+  expect_match(seen, "'n_actors': 3, 'num_cpus': 2.0", fixed = TRUE)
+  context_create(model, cluster = "local", n_actors = "numa")
+  expect_match(
+    the$module$seen("herd_create"),
+    "'n_actors': 'numa'",
+    fixed = TRUE
+  )
+  expect_error(
+    context_create(model, cluster = "nowhere:1"),
+    "no Ray at 'nowhere:1'"
+  )
+  expect_error(context_create(model, cluster = 3), "cluster")
+  expect_error(context_create(model, cluster = "auto", n_actors = "x"), "numa")
+  # In one process there are no actors.
+  expect_error(context_create(model, n_actors = 3), "n_actors")
+})

@@ -293,3 +293,20 @@ def test_without_control_groups_the_machine_counts(
     set_limit(cgroups, 1000, 600)
     monkeypatch.setattr(hardware, "_OWN_CGROUP", cgroups / "none")
     assert hardware.available_memory() > 1000
+
+
+@pytest.mark.parametrize("place", ["", "slice", "slice/service"])
+def test_there_are_no_more_threads_than_the_container_has_time_for(
+    cgroups: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware.psutil, "cpu_count", lambda **_: 16)
+    monkeypatch.setattr(hardware.os, "sched_getaffinity", lambda _: set(range(12)))
+    for content, n in (
+        ("max 100000", 12),
+        ("350000 100000", 3),
+        ("50000 100000", 1),
+        ("0 0", 12),
+        ("nonsense", 12),
+    ):
+        (cgroups / place / "cpu.max").write_text(f"{content}\n")
+        assert hardware.n_cores() == n

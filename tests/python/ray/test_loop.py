@@ -116,7 +116,7 @@ def test_an_actor_that_dies_loses_nothing(n_actors: int) -> None:
     with herd(*places) as loop:
         results = Call(asked, seed=1).run(loop)
     check(results, asked)
-    assert [row.n_deaths for row in results.stats.actors][0] == 1
+    assert results.stats.actors[0].n_deaths == 1
     assert results.stats.n_failed == 0
 
 
@@ -127,6 +127,29 @@ def test_a_prompt_that_kills_its_actor_twice_fails_alone(bad: tuple[int, ...]) -
         results = Call(asked, seed=1).run(loop)
     check(results, asked, *bad)
     assert results.stats.n_failed == len(bad)
+
+
+class SlowPlace(LocalPlace):
+    """One whose next actor takes a while."""
+
+    def restart(self, generation: int) -> None:
+        if generation == self.generation and self.state is State.READY:
+            self.state = State.STARTING
+            threading.Timer(0.5, self._back, [generation]).start()
+
+    def _back(self, generation: int) -> None:
+        self.state = State.READY
+        super().restart(generation)
+
+
+def test_a_prompt_is_not_to_blame_for_actors_that_died_before_it_came() -> None:
+    places = SlowPlace(0), SlowPlace(1)
+    asked = requests(2)
+    with herd(*places) as loop:
+        check(Call(asked, seed=1).run(loop), asked)
+        for place in places:
+            place.is_dead = True
+        check(Call(asked[:1], seed=1).run(loop), asked[:1])
 
 
 def test_on_error_stops_a_herd_as_well() -> None:

@@ -90,7 +90,7 @@ def annotate(
     Warns:
         JournalWarning: As `generate_parallel`.
     """
-    coding = _coding(frame, text, codebook, context, settings)
+    coding = prepare_coding(frame, text, codebook, context, settings)
     return run_to_end(
         lambda: (coding.context, coding, context),
         progress,
@@ -108,17 +108,20 @@ def start_annotate(
     **settings: Unpack[CodingSettings],
 ) -> Job[Coded]:
     """Starts what `annotate` does and returns at once; same arguments."""
-    coding = _coding(frame, text, codebook, context, settings)
+    coding = prepare_coding(frame, text, codebook, context, settings)
     return start(lambda: (coding.context, coding, context))
 
 
-def _coding(
+def prepare_coding(
     frame: object,
     text: str,
     codebook: Codebook,
     ctx: Host | Llama,
     given: CodingSettings,
+    *,
+    is_piece: bool = False,
 ) -> Coding:
+    """What `annotate` runs; `is_piece`: see `Work`."""
     if not isinstance(codebook, Codebook):
         raise TypeError(f"codebook must be a Codebook, not {checks.shown(codebook)}")
     context = open_context(ctx)
@@ -134,6 +137,7 @@ def _coding(
         settings=settings,
         columns=named(roles, given.get("columns"), frames.names(frame)),
         versions=dict(given.get("versions") or {}),
+        is_piece=is_piece,
     )
     coding = Coding(context, work)
     coding.check()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.stats import Stats
+from llamaherd.run.statistics import added
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,8 +192,11 @@ def summed(parts: Sequence[Stats]) -> Stats:
         return parts[0] if parts else Stats()
     made: dict[str, Any] = {}
     for each in fields(Stats):
+        if each.name == "actors":
+            continue
         values = [getattr(part, each.name) for part in parts]
         made[each.name] = max(values) if each.name in _GREATEST else sum(values)
+    made["actors"] = added(row for part in parts for row in part.actors)
     n_batches = max(1, made["n_batches"])
     weighted = sum(part.mean_batch_occupancy * part.n_batches for part in parts)
     made["mean_batch_occupancy"] = weighted / n_batches

@@ -11,6 +11,7 @@ from llamaherd.native.shim import derive_seed
 from llamaherd.research.coding.answers import joined, of_classes, of_texts
 from llamaherd.research.coding.prompts import frame_of
 from llamaherd.research.coding.texts import parts_of
+from llamaherd.run.requests import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,13 +129,16 @@ class Asking:
             strict=False,
             retries=DEFAULT_RETRIES,
             logprobs=None,
+            places=[place_of(each) for each in prompts] if self._work.is_piece else None,
         )
         return call
 
     def _seed(self) -> int:
         """Of the next call: its prompts count from 0, so calls would draw alike."""
         seed = self._work.settings.seed
-        return derive_seed(seed, self._n_asked) if self._n_asked else seed
+        if self._work.is_piece or not self._n_asked:
+            return seed
+        return derive_seed(seed, self._n_asked)
 
     @cached_property
     def _room(self) -> int:

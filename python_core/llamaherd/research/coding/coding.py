@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from llamaherd.core.calibration import Calibration
     from llamaherd.core.stats import Stats
     from llamaherd.research.coding.work import Work
+    from llamaherd.run.group import GroupLoop
     from llamaherd.run.host import Host
     from llamaherd.run.job import Runnable
-    from llamaherd.run.group import GroupLoop
 
 # Prompts that are prepared together, in about a second, before the first of them runs.
 # The next block is prepared while one runs, and starts when that has ended. In the same
@@ -65,7 +65,7 @@ class Coding:
         problem: What the caller must be warned of; see `Runnable`.
     """
 
-    def __init__(self, context: Context, work: Work) -> None:
+    def __init__(self, context: Host, work: Work) -> None:
         self.problem = ""
         self.context = context
         self._work = work

@@ -24,6 +24,8 @@ class Work:
         settings: How.
         columns: Names of the new columns by role; those not wanted are not in it.
         versions: Further ones for the record.
+        is_piece: Whether these are some rows of a whole whose other rows are not known: a
+            prompt's seed is then made of its text, not of its place.
     """
 
     frame: Any
@@ -33,3 +35,4 @@ class Work:
     settings: Settings
     columns: dict[str, str]
     versions: Mapping[str, str] = field(default_factory=dict)
+    is_piece: bool = False

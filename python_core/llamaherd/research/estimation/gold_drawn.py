@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _FORMAT = 1
-OURS = ("id", "text", "label", "prob")  # columns of the CSV that are no coder's
+# Columns of the CSV that are no coder's.
+OURS = ("id", "text", "model_label", "inclusion_prob")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,7 +138,8 @@ class GoldSample:
             path: Of the CSV.
             coders: Names of the columns for codes; None: the sample's, or "code".
             blind: Without the model's label and the inclusion probability, of which
-                coders should not know; else with columns `label` and `prob`.
+                coders should not know; else with columns `model_label` and
+                `inclusion_prob`.
             shuffle: In a random order, from the draw's seed, so that codes of the first
                 texts only are a random part.
             bom: With the mark by which Excel knows UTF-8.
@@ -159,7 +161,12 @@ class GoldSample:
         order = np.arange(len(self))
         if shuffle:
             order = np.random.default_rng(self.design["seed"]).permutation(len(self))
-        header = ["id", "text", *([] if blind else ["label", "prob"]), *names]
+        header = [
+            "id",
+            "text",
+            *([] if blind else ["model_label", "inclusion_prob"]),
+            *names,
+        ]
         rows = [header]
         probs = self.probs
         for i in order.tolist():
@@ -178,7 +185,7 @@ class GoldSample:
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
-        """A data frame with a row for each text: row, id, text, label, prob, codes.
+        """A data frame: row, id, text, model_label, inclusion_prob, codes.
 
         Raises:
             ImportError: pandas is not installed.
@@ -189,8 +196,8 @@ class GoldSample:
             "row": self.rows,
             "id": self.ids,
             "text": self.texts,
-            "label": self.labels,
-            "prob": self.probs,
+            "model_label": self.labels,
+            "inclusion_prob": self.probs,
         }
         return pd.DataFrame(
             {**columns, **dict(zip(self.coders, self.codes, strict=True))}

@@ -204,14 +204,17 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     text, prob = sample.texts[i], float(sample.probs[i])
     if text is not None and not gold_file.same_text(cells.get("text", text), text):
         found.append("text is not the one that was drawn")
-    if "label" in cells and cells["label"].strip() != (sample.labels[i] or "").strip():
-        found.append("label is not the one that the model gave")
-    if "prob" in cells and not math.isclose(
-        _number(cells["prob"]), prob, rel_tol=_ROUNDED
+    if (
+        "model_label" in cells
+        and cells["model_label"].strip() != (sample.labels[i] or "").strip()
+    ):
+        found.append("model_label is not the one that the model gave")
+    if "inclusion_prob" in cells and not math.isclose(
+        _number(cells["inclusion_prob"]), prob, rel_tol=_ROUNDED
     ):
         found.append(
-            f"prob must be {prob!r}, the inclusion probability that the text was drawn "
-            f"with, not {checks.quoted(cells['prob'])}"
+            f"inclusion_prob must be {prob!r}, with which the text was drawn, not "
+            f"{checks.quoted(cells['inclusion_prob'])}"
         )
     return found
 

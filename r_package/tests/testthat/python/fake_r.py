@@ -154,6 +154,13 @@ def context_create(model, options):
 
 
 @_boundary
+def herd_create(model, cluster, options):
+    if cluster == "nowhere:1":
+        raise ConnectionError("address: there is no Ray at 'nowhere:1'")
+    return {"python": Thing()}
+
+
+@_boundary
 def context_plan(context):
     return None
 

@@ -254,8 +254,8 @@ def test_codes_that_are_there_are_written_again(tmp_path: Path) -> None:
     assert lh.read_gold(tmp_path / "gold.csv").codes == gold.codes
     assert "19 coded by 1 coders" in repr(gold)
     table = gold.to_pandas()
-    assert list(table) == ["row", "id", "text", "label", "prob", "ann"]
-    assert table["prob"].tolist() == gold.probs.tolist()
+    assert list(table) == ["row", "id", "text", "model_label", "inclusion_prob", "ann"]
+    assert table["inclusion_prob"].tolist() == gold.probs.tolist()
 
 
 def test_codes_are_checked() -> None:

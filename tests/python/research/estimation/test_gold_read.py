@@ -151,7 +151,8 @@ def test_rounded_probabilities_are_the_same(tmp_path: Path) -> None:
     sample().write(path, blind=False)
     rows = rows_of(path)
     for row in rows:
-        row |= {"prob": "0,333333333", "label": f"{row['label']} ", "code": "no"}
+        row |= {"inclusion_prob": "0,333333333", "code": "no"}
+        row["model_label"] += " "
     written(path, rows, list(rows[0]))
     assert lh.read_gold(path).gold == ["no"] * 20
 
@@ -169,9 +170,13 @@ def changed(path: Path, row: int, column: str, value: str) -> int:
     [
         ("code", "maybe", "column code: 'maybe' is none of the labels no, rare, yes$"),
         ("text", "another", "text is not the one that was drawn"),
-        ("label", "never", "label is not the one that the model gave"),
-        ("prob", "0.5", "prob must be 0.333.*the inclusion probability"),
-        ("prob", "often", "prob must be 0.333"),
+        ("model_label", "never", "model_label is not the one that the model gave"),
+        (
+            "inclusion_prob",
+            "0.5",
+            "inclusion_prob must be 0.333.*with which the text was drawn, not '0.5'",
+        ),
+        ("inclusion_prob", "often", "inclusion_prob must be 0.333"),
         ("id", "9999", "id '9999' is none of the sample's"),
     ],
 )

@@ -1,0 +1,72 @@
+"""Labels 100,000 texts by Ray Data, Parquet to Parquet: none of them is in this process.
+
+    python examples/ray_data.py MODEL.gguf FOLDER [N_TEXTS [N_ACTORS]]
+
+Makes N_TEXTS texts in FOLDER/texts, labels them into FOLDER/labelled and tells how fast
+that was and how much memory this process took. With the environment variable RAY_ADDRESS
+it runs on that cluster, where FOLDER has to be one that all nodes see; otherwise on this
+machine. Needs llamaherd[ray].
+"""
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import llamaherd as lh
+import numpy as np
+import pyarrow.dataset as pads
+import ray
+
+model, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+n_texts = int(sys.argv[3]) if len(sys.argv) > 3 else 100_000
+n_actors = int(sys.argv[4]) if len(sys.argv) > 4 else 2
+
+THINGS = ["film", "book", "soup", "hotel", "train", "song", "lamp", "garden"]
+OPINIONS = ["wonderful", "awful", "fine", "boring", "lovely", "broken", "cheap", "late"]
+
+
+def write_texts(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A text for each number, all of them different."""
+    numbers = batch["id"]
+    things = np.take(THINGS, numbers % len(THINGS))
+    opinions = np.take(OPINIONS, numbers // len(THINGS) % len(OPINIONS))
+    texts = [
+        f"The {thing} no. {i} was {opinion}."
+        for i, thing, opinion in zip(numbers, things, opinions, strict=True)
+    ]
+    return {"id": numbers, "text": np.array(texts, dtype=object)}
+
+
+# Actors keep their CPUs, and reading and writing need some as well.
+on_cluster = "RAY_ADDRESS" in os.environ
+ray.init(include_dashboard=False, num_cpus=None if on_cluster else n_actors + 1)
+
+ray.data.range(n_texts).map_batches(write_texts).write_parquet(str(folder / "texts"))
+
+started_s = time.perf_counter()
+ds = ray.data.read_parquet(str(folder / "texts")).map_batches(
+    lh.ray.Annotator,
+    fn_constructor_args=[str(model)],
+    fn_constructor_kwargs={
+        "task": "classify",
+        "prompt": "Review: {text}\nThe review is",
+        "labels": ["positive", "negative"],
+        "context": {"deterministic": True},
+    },
+    concurrency=n_actors,
+    num_cpus=1,  # threads of each actor
+    batch_size=1024,
+)
+ds.write_parquet(str(folder / "labelled"))
+elapsed_s = time.perf_counter() - started_s
+
+labelled = pads.dataset(folder / "labelled")
+n_failed = labelled.count_rows(filter=~pads.field("error").is_null())
+peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(
+    f"{labelled.count_rows()} texts, {n_failed} failed, in {elapsed_s:.0f} s: "
+    f"{n_texts / elapsed_s:.0f} texts/s by {n_actors} actors; this process took at most "
+    f"{peak_mb:.0f} MB"
+)

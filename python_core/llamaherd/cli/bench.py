@@ -1,0 +1,158 @@
+"""`llamaherd bench`: how fast a model is here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llamaherd.cli.conventions import Command, option, tell, warn
+from llamaherd.hub.fetch import download_model
+from llamaherd.hub.profile import cpu_name
+from llamaherd.hub.quantizations import gigabytes
+from llamaherd.memory import hardware
+from llamaherd.memory.plan import MAX_SLOTS
+from llamaherd.model.model import Model
+from llamaherd.optimize.throughput import measure_throughput
+
+if TYPE_CHECKING:
+    from llamaherd.optimize.throughput import Throughput
+
+_HELP = """\
+Measure how fast a model is on this machine.
+
+Answers prompts of a novel with 1, 8 and 32 at once, and prints tokens per second of
+reading prompts (prefill) and of writing answers (decode, all together), and prompts per
+second. Speeds are those of now: other programs slow them down. To find a faster file of
+the same model: llamaherd optimize.
+
+MODEL is a file, or what `llamaherd models download` takes.
+"""
+_EXAMPLES = """\
+llamaherd bench model.gguf
+llamaherd bench model.gguf --n-seq-max 1,16,64 --n-prompt 500 --n-answer 5
+llamaherd bench model.gguf --json | jq .rows
+"""
+_HEADER = ("n_seq_max", "prefill tokens/s", "decode tokens/s", "prompts/s")
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
+    try:
+        sizes = [int(number) for number in value.split(",")]
+    except ValueError:
+        sizes = []
+    if sizes and all(1 <= size <= MAX_SLOTS for size in sizes):
+        return sizes
+    raise click.BadParameter(
+        f"{value!r} is no list of numbers from 1 to {MAX_SLOTS}, such as 1,8,32.",
+        ctx,
+        param,
+    )
+
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command("bench", cls=Command, help=_HELP, examples=_EXAMPLES)
+@click.argument("model", metavar="MODEL")
+@option(
+    "--n-seq-max",
+    default="1,8,32",
+    callback=_sizes,
+    metavar="N,N,...",
+    show_default=True,
+    help="Prompts at once.",
+)
+@option(
+    "--n-prompt",
+    type=_COUNT,
+    default=128,
+    metavar="N",
+    show_default=True,
+    help="Tokens of a prompt.",
+)
+@option(
+    "--n-answer",
+    type=_COUNT,
+    default=32,
+    metavar="N",
+    show_default=True,
+    help="Tokens of an answer.",
+)
+@option(
+    "--n-threads",
+    type=_COUNT,
+    metavar="N",
+    help="Default: as many as the machine has cores.",
+)
+@option(
+    "--seconds",
+    "most_s",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    metavar="S",
+    show_default=True,
+    help="No number of prompts but the first is tried later than this.",
+)
+@option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
+    """Prints a line as soon as it is measured, or all as JSON."""
+    path = download_model(model, progress=sys.stderr.isatty())
+    rows = []
+    with Model(path) as loaded:
+        about = _about(loaded, options)
+        if not as_json:
+            click.echo(_title(about))
+            click.echo("  ".join(_HEADER))
+        for row in measure_throughput(loaded, n_seq_max, **options):
+            rows.append(row)
+            if not as_json:
+                click.echo(_line(row))
+            tell(f"n_seq_max={row.n_seq_max} took {row.wall_s:.1f} s")
+    left = n_seq_max[len(rows) :]
+    if as_json:
+        content = {**about, "rows": [dataclasses.asdict(row) for row in rows]}
+        click.echo(json.dumps(content, indent=1))
+    if left:
+        warn(f"no time was left for {', '.join(map(str, left))}: see --seconds")
+
+
+def _about(model: Model, options: dict[str, Any]) -> dict[str, Any]:
+    """What was measured, and where."""
+    if model.path is None:  # only borrowed models have none
+        raise RuntimeError("the model has no path")
+    return {
+        "model": model.path.name,
+        "size_bytes": model.path.stat().st_size,
+        "n_params": model.info.n_params,
+        "n_prompt": options["n_prompt"],
+        "n_answer": options["n_answer"],
+        "n_threads": options["n_threads"] or hardware.n_cores(),
+        "cpu": cpu_name(),
+        "llamaherd": version("llamaherd"),
+        "llama_cpp_python": version("llama-cpp-python"),
+    }
+
+
+def _title(about: dict[str, Any]) -> str:
+    return (
+        f"{about['model']} ({gigabytes(about['size_bytes'])}), {about['n_threads']} "
+        f"threads on {about['cpu']}\n"
+        f"prompts of {about['n_prompt']} tokens, answers of {about['n_answer']}"
+    )
+
+
+def _line(row: Throughput) -> str:
+    cells = (
+        str(row.n_seq_max),
+        f"{row.prefill_tokens_per_s:.0f}",
+        f"{row.decode_tokens_per_s:.1f}",
+        f"{row.prompts_per_s:.2f}",
+    )
+    return "  ".join(
+        cell.rjust(len(title)) for cell, title in zip(cells, _HEADER, strict=True)
+    )

@@ -1,0 +1,27 @@
+"""`llamaherd keep-journal`: how scripts of `llamaherd slurm` bring journals back."""
+
+from __future__ import annotations
+
+import click
+
+from llamaherd.cli.conventions import Command
+
+_HELP = """\
+Copy a journal that is in use.
+
+KEPT may be on a network drive, where a journal itself cannot be; it is replaced as a
+whole. `llamaherd run --journal` takes a copy of it, on a local disk, and goes on.
+"""
+_EXAMPLES = """\
+llamaherd keep-journal /tmp/1-of-50.journal /shared/1-of-50.journal
+"""
+
+
+@click.command("keep-journal", cls=Command, help=_HELP, examples=_EXAMPLES)
+@click.argument("journal")
+@click.argument("kept")
+def keep_journal(journal: str, kept: str) -> None:
+    """Copies it."""
+    from llamaherd.journal import copying  # noqa: PLC0415 - loads the engine
+
+    copying.keep_journal(journal, kept)

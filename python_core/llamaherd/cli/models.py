@@ -1,0 +1,179 @@
+"""`llamaherd models`: the model files on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llamaherd.cli.conventions import Command, Commands, Status, failed, option, tell
+from llamaherd.hub import folders
+from llamaherd.hub.fetch import download_model, local_path
+from llamaherd.hub.folders import list_cached_models, model_cache_dir
+from llamaherd.hub.ollama import list_ollama_models
+from llamaherd.hub.quantizations import gigabytes
+from llamaherd.model.file import parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.hub.folders import CachedModel
+    from llamaherd.hub.ollama import OllamaModel
+
+_HELP = """\
+The model files on this machine: list, download, find, remove.
+
+Models lie in the user's cache, or where LLAMAHERD_CACHE_DIR says. Those of Ollama and
+of programs that use the Hugging Face hub are found where these keep them.
+"""
+_EXAMPLES = """\
+llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
+llamaherd models list
+llamaherd serve "$(llamaherd models path SmolLM2)"
+"""
+_SOURCE = """\
+SOURCE is "hf:owner/repo" of the Hugging Face hub, perhaps with ":Q4_K_M" or
+"/file.gguf" at its end; an address that begins with https://; "ollama:name"; a path; or
+the name of a file in the cache, or a part of it that only one has.
+"""
+
+
+@click.group("models", cls=Commands, help=_HELP, examples=_EXAMPLES)
+def models() -> None:
+    """See `_HELP`."""
+
+
+@models.command(
+    "list",
+    cls=Command,
+    help="List the model files in the caches, the newest first.",
+    examples="llamaherd models list\nllamaherd models list --json | jq -r '.[].path'\n",
+)
+@option("--json", "as_json", is_flag=True, help="As JSON, with sizes in bytes.")
+def list_(as_json: bool) -> None:
+    """Prints a table."""
+    rows = _rows()
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    if not rows:
+        tell(
+            f"no models are in {model_cache_dir()}; see llamaherd models download --help"
+        )
+    cells = [
+        (row["name"], gigabytes(row["size_bytes"]), row["modified"][:10], row["source"])
+        for row in rows
+    ]
+    if cells and sys.stdout.isatty():
+        cells.insert(0, ("NAME", "SIZE", "DATE", "SOURCE"))
+    for line in _table(cells):
+        click.echo(line)
+
+
+@models.command(
+    "download",
+    cls=Command,
+    help=f"Download a model, and print the path of its file.\n\n{_SOURCE}\n"
+    "What breaks off is gone on with by the next call. A model that is here already is "
+    "not downloaded again. An access token of the hub is taken from HF_TOKEN, or from "
+    "what `hf auth login` stored.",
+    examples="""\
+llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
+llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
+llamaherd models download https://example.org/model.gguf --sha256 9f2c...
+""",
+)
+@click.argument("source")
+@option("--force", is_flag=True, help="Download it even if it is here.")
+@option("--sha256", metavar="HEX", help="What the file must have.")
+@option(
+    "--no-check-memory",
+    is_flag=True,
+    help="Download it even if it does not fit into this machine's memory.",
+)
+def download(source: str, force: bool, sha256: str | None, no_check_memory: bool) -> None:
+    """Prints the path."""
+    path = download_model(
+        source,
+        force=force,
+        sha256=sha256,
+        check_memory=not no_check_memory,
+        progress=sys.stderr.isatty(),
+    )
+    click.echo(path)
+
+
+@models.command(
+    "path",
+    cls=Command,
+    help="Print the path of a model's file that is on this machine. Nothing is "
+    f"downloaded: what is not here is exit status 1.\n\n{_SOURCE}",
+    examples='llamaherd serve "$(llamaherd models path SmolLM2)"\n'
+    "llamaherd models path hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0\n",
+)
+@click.argument("source")
+def path_(source: str) -> None:
+    """Prints it."""
+    click.echo(local_path(source))
+
+
+@models.command(
+    "remove",
+    cls=Command,
+    help="Remove a model's file from llamaherd's cache. Files that are elsewhere, such "
+    "as Ollama's, are not touched. It asks first.",
+    examples="llamaherd models remove SmolLM2-135M-Instruct-Q8_0.gguf\n"
+    "llamaherd models remove SmolLM2 --yes\n",
+)
+@click.argument("source")
+@option("--yes", is_flag=True, help="Do not ask.")
+def remove(source: str, yes: bool) -> int:
+    """Removes the file, its other parts, and what is written down beside them."""
+    first = local_path(source)
+    if not first.resolve().is_relative_to(model_cache_dir().resolve()):
+        return failed(f"{first} is not in {model_cache_dir()}: remove it yourself")
+    files = parts_of(first)
+    size = gigabytes(sum(file.stat().st_size for file in files))
+    if not yes:
+        if not sys.stdin.isatty():
+            return failed("nobody can be asked here: pass --yes")
+        click.confirm(f"Remove {first} ({size})?", abort=True, err=True)
+    for file in reversed(files):  # the first one means that all are there
+        file.unlink()
+        folders.note_path(file).unlink(missing_ok=True)
+    tell(f"removed {size}")
+    return Status.DONE
+
+
+def _rows() -> list[dict[str, Any]]:
+    cached = [_row(model, model.source) for model in list_cached_models()]
+    of_ollama = [_row(model, f"ollama:{model.name}") for model in list_ollama_models()]
+    return [*cached, *of_ollama]
+
+
+def _row(model: CachedModel | OllamaModel, source: str) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "size_bytes": model.size_bytes,
+        "modified": model.modified.isoformat(timespec="seconds"),
+        "source": source,
+        "path": str(model.path),
+    }
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    # Names are of whoever made the files: nothing in them shall act on a terminal.
+    rows = [
+        tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in row)
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if i == 1 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

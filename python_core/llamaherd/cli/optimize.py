@@ -1,0 +1,101 @@
+"""`llamaherd optimize`: the type of a model that is fastest here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from llamaherd.cli.conventions import Command, option
+from llamaherd.hub.fetch import download_model
+from llamaherd.optimize.optimize import DEFAULT_TYPES, model_optimize
+from llamaherd.optimize.requantize import TYPES
+
+_HELP = """\
+Find the type of a model that is fastest on this machine.
+
+Writes the model in each of some types, measures these files beside the original, and
+compares their predictions. The fastest whose answers move little enough stays, beside
+the original or in --out, as NAME.TYPE.llamaherd.gguf; the original is not touched, and
+no file is overwritten. Takes minutes for models of some GB.
+
+MODEL is a file, or what `llamaherd models download` takes.
+"""
+_EXAMPLES = """\
+llamaherd optimize model.gguf
+llamaherd optimize model.gguf --type Q8_0 --type Q4_0 --max-kl 0.05
+llamaherd optimize model.gguf --text texts-of-mine.txt --json | jq -r .path
+"""
+
+
+def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:
+    try:
+        return None if path is None else path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{path} is not UTF-8: {error}", ctx, param) from None
+
+
+@click.command("optimize", cls=Command, help=_HELP, examples=_EXAMPLES)
+@click.argument("model", metavar="MODEL")
+@option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Folder for the new file; default: that of the model.",
+)
+@option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice(list(TYPES), case_sensitive=False),
+    metavar="TYPE",
+    help=f"A type to try, several times for several: {', '.join(TYPES)}. Default: "
+    f"{', '.join(DEFAULT_TYPES)}, but not the one that the model has.",
+)
+@option(
+    "--max-kl",
+    type=float,
+    default=0.01,
+    show_default=True,
+    metavar="NATS",
+    help="Largest mean KL divergence from the original that the kept file may have.",
+)
+@option(
+    "--text",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=_content,
+    metavar="FILE",
+    help="Text to compare predictions on, best such as the model will meet; default: "
+    "from a novel.",
+)
+@option(
+    "--n-threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Default: as many as the machine has cores.",
+)
+@option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
+    """Prints the report."""
+    is_watched = sys.stderr.isatty()
+    report = model_optimize(
+        download_model(model, progress=is_watched),
+        types=list(types) or None,
+        progress=is_watched,
+        **options,
+    )
+    if not as_json:
+        click.echo(report)
+        return
+    content = {
+        "path": str(report.path),
+        "original": str(report.original),
+        "chosen": report.chosen,
+        "verdict": report.verdict,
+        "rows": [dataclasses.asdict(row) for row in report.rows],
+    }
+    click.echo(json.dumps(content, indent=1))

@@ -1,0 +1,68 @@
+"""A few prompts for `llamaherd doctor`, in a process that may die.
+
+libllama ends the process where it was compiled for a processor that this is not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from llamaherd.api.generate import generate_parallel
+from llamaherd.cli.tiny_model import write_tiny_model
+from llamaherd.core.errors import ContextError
+from llamaherd.model.model import Model
+from llamaherd.run.context import Context
+
+_PROMPTS = [f"Item {i} of the list is" for i in range(8)]
+_N_ANSWER = 8
+_N_ALONE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyRun:
+    """What was seen.
+
+    Attributes:
+        model: Name of the file; "": one with random weights.
+        is_same: Whether some prompts got the same answers together as one by one.
+        prompts_per_s: Together.
+    """
+
+    model: str
+    is_same: bool
+    prompts_per_s: float
+
+
+def tiny_run(paths: list[str]) -> TinyRun:
+    """Runs the first of some models that generates text; without one a tiny one."""
+    for path in map(Path, paths):
+        with suppress(ContextError):  # it makes embeddings
+            return _run(path, path.name)
+    with tempfile.TemporaryDirectory(prefix="llamaherd-") as folder:
+        return _run(write_tiny_model(Path(folder) / "tiny.gguf"), "")
+
+
+def _run(path: Path, name: str) -> TinyRun:
+    with Model(path) as model, Context(model, deterministic=True) as context:
+        together = generate_parallel(context, _PROMPTS, max_tokens=_N_ANSWER)
+        alone = [
+            generate_parallel(context, [prompt], max_tokens=_N_ANSWER).texts[0]
+            for prompt in _PROMPTS[:_N_ALONE]
+        ]
+    failures = [result.error for result in together if result.error is not None]
+    if failures:
+        raise RuntimeError(failures[0])
+    return TinyRun(
+        model=name,
+        is_same=together.texts[:_N_ALONE] == alone,
+        prompts_per_s=len(_PROMPTS) / together.stats.wall_s,
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(tiny_run(sys.argv[1:]))))  # noqa: T201 - its parent reads it

@@ -1,0 +1,51 @@
+"""A journal brought to another disk while it is in use, perhaps over a network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from llamaherd.core.errors import JournalError
+from llamaherd.journal.file import check, refusals
+from llamaherd.journal.look import look
+
+
+def keep_journal(journal: str | os.PathLike[str], kept: str | os.PathLike[str]) -> None:
+    """Copies a journal as it is now, with its log, to a file that appears whole.
+
+    SQLite makes the copy on the journal's own disk; to the other one goes a plain file.
+
+    Args:
+        journal: Is not changed.
+        kept: An older copy of it is replaced.
+
+    Raises:
+        JournalError: It is no journal, or the copy cannot be made.
+    """
+    source, target = Path(journal), Path(kept)
+    with refusals("journal", source):
+        if not source.is_file():
+            raise JournalError(f"journal: there is no {str(source)!r}")
+        check("journal", source)
+        with tempfile.TemporaryDirectory(prefix=".keep-", dir=source.parent) as folder:
+            draft = Path(folder) / source.name
+            with closing(sqlite3.connect(draft)) as copy:
+                look(source, lambda db: db.backup(copy))
+            with refusals("kept", target):
+                _replace(draft, target)
+
+
+def _replace(draft: Path, target: Path) -> None:
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with draft.open("rb") as source, part.open("wb") as sink:
+            shutil.copyfileobj(source, sink, 1 << 20)
+            sink.flush()
+            os.fsync(sink.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

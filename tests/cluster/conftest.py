@@ -1,0 +1,6 @@
+"""The modules of this folder, for its tests."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,78 @@
+"""A call on a herd over two nodes: namespaces_driver.py MODEL N SEED JOURNAL.
+
+Runs in the namespace of the head. Prints a JSON object a line: how far it is, and at last
+what came out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import ray
+
+if TYPE_CHECKING:
+    from llamaherd.core.stats import Progress
+
+ADDRESS = "10.77.0.1:6379"
+WORDS = ["sea", "bread", "winter", "music", "moon", "river", "stone", "paper", "light"]
+
+
+def prompts(n: int) -> list[str]:
+    """Prompts of a few lengths, which have beginnings in common."""
+    k = len(WORDS)
+    return [
+        f"A story of the {WORDS[i % k]} and the {WORDS[i // k % k]}, no. {i}: "
+        + "once upon a time, " * (i % 4)
+        for i in range(n)
+    ]
+
+
+def settings(seed: int) -> dict[str, object]:
+    """Answers that are drawn, so that a wrong seed shows."""
+    return {"max_tokens": 48, "ignore_eos": True, "temperature": 0.8, "seed": seed}
+
+
+def say(**what: object) -> None:
+    """One line."""
+    print(json.dumps(what), flush=True)  # noqa: T201 - that is what it is for
+
+
+def main() -> None:
+    """Run the call."""
+    path, n, seed, journal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+
+    def report(progress: Progress) -> None:
+        say(n_done=progress.n_done, n_failed=progress.n_failed)
+
+    ray.init(
+        address=ADDRESS,
+        _node_ip_address=ADDRESS.partition(":")[0],  # a namespace has no way out
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    started_s = time.perf_counter()
+    with lh.ray.Herd(path, n_actors=2, num_cpus=1, deterministic=True) as herd:
+        say(
+            ready_s=time.perf_counter() - started_s,
+            load_s=[actor.load_s for actor in herd.actors],
+            memory_mb=[actor.memory_bytes / 1e6 for actor in herd.actors],
+        )
+        started_s = time.perf_counter()
+        results = lh.generate_parallel(
+            herd, prompts(n), progress=report, journal=journal, **settings(seed)
+        )
+    say(
+        wall_s=time.perf_counter() - started_s,
+        texts=results.texts,
+        errors=results.errors,
+        n_generated=results.stats.n_generated_tokens,
+        stats=str(results.stats),
+    )
+
+
+if __name__ == "__main__":
+    main()

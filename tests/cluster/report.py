@@ -1,0 +1,105 @@
+"""Puts what the tests of this folder measured into docs/cluster.md, between its markers.
+
+    python tests/cluster/report.py
+
+What was not measured since the last `make clean` stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build/cluster"
+PAGE = ROOT / "docs/cluster.md"
+
+
+def namespaces(found: dict[str, Any]) -> list[str]:
+    """What a cut cable costs."""
+    names = {
+        "whole": "the cable is whole",
+        "while": f"it is cut for {found['while']['cut_s']} s",
+        "for good": "it is cut for good",
+    }
+    n = found["whole"]["n"]
+    return [
+        f"| {n} answers of two actors, one on each node | s |",
+        "| --- | ---: |",
+        *(f"| {name} | {found[key]['wall_s']:.0f} |" for key, name in names.items()),
+        "",
+        f"All {n} answers were those of one machine, each of them there once.",
+    ]
+
+
+def costs(found: dict[str, Any]) -> list[str]:
+    """What actors take before they answer."""
+    actors = found["actors"]
+    load_s, memory_mb = max(actors["load_s"]), max(actors["memory_mb"])
+    return [
+        "| SmolLM2-135M, a file of 92 MB | |",
+        "| --- | ---: |",
+        f"| from `Herd(...)` until two actors are ready, s | {actors['ready_s']:.1f} |",
+        f"| of it loading the model, s | {load_s:.1f} |",
+        f"| resident memory of an actor then, MB | {memory_mb:.0f} |",
+    ]
+
+
+def kills(found: dict[str, Any]) -> list[str]:
+    """What it costs that actors are killed all the time."""
+    return [
+        f"{found['n_kills']} times a worker of two was killed (SIGKILL) while they",
+        f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost,",
+        "none came twice, and all were those of one machine. It took",
+        f"{found['wall_s']:.0f} s, one context {found['wall_alone_s']:.0f} s.",
+    ]
+
+
+def ray_data(found: dict[str, Any]) -> list[str]:
+    """What `examples/ray_data.py` says."""
+    return [
+        "| model | texts | texts/s | most memory of the driver, MB |",
+        "| --- | ---: | ---: | ---: |",
+        *(
+            f"| {name} | {each['n']:,} | {each['per_s']:.0f} | {each['peak_mb']:.0f} |"
+            for name, each in found.items()
+        ),
+    ]
+
+
+def slurm(found: dict[str, Any]) -> list[str]:
+    """What became of an array of which tasks died."""
+    tasks, cpus, rows = found["n_tasks"], found["n_cpus"], found["n_rows"]
+    return [
+        f"An array of {tasks} tasks on a SLURM of one node, {cpus} at a time, over",
+        f"{rows:,} rows: one task was requeued in its middle, another one lost its",
+        "processes by SIGKILL and was requeued. All was done after",
+        f"{found['wall_s']:.0f} s, and the merged table had the bytes of the one that",
+        "`llamaherd run` writes.",
+    ]
+
+
+def main() -> None:
+    """Write the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, source, lines_of in (
+        ("namespaces", "namespaces", namespaces),
+        ("actors", "namespaces", costs),
+        ("kills", "kills", kills),
+        ("ray data", "ray_data", ray_data),
+        ("slurm", "slurm", slurm),
+    ):
+        file = FOLDER / f"{source}.json"
+        if not file.exists():
+            continue
+        lines = "\n".join(lines_of(json.loads(file.read_text())))
+        start = f"<!-- {name}: made by tests/cluster/report.py -->\n"
+        before, _, rest = text.partition(start)
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        text = f"{before}{start}{lines}\n{end}{after}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A herd over two nodes for real, and what becomes of a call when the cable is cut.
+
+Needs root, for network namespaces. Figures go to build/cluster/namespaces.json, whence
+report.py takes them to docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from namespaces import Nodes, Told, why_not
+from namespaces_driver import prompts, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "build/cluster/namespaces.json"
+N, SEED = 240, 7
+CUT_S = 20
+# Of Ray, see docs/cluster.md. With its defaults a node that is gone is noticed after
+# about 65 s; this test need not wait that long.
+SETTINGS = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "2000",
+    "RAY_health_check_timeout_ms": "5000",
+    "RAY_health_check_failure_threshold": "5",
+}
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
+
+
+@pytest.fixture(scope="module")
+def expected(smollm2_path: Path) -> lh.Results:
+    """What one machine answers, with the threads that an actor has."""
+    with (
+        lh.Model(smollm2_path) as model,
+        lh.Context(model, deterministic=True, n_threads=1) as context,
+    ):
+        return lh.generate_parallel(context, prompts(N), **settings(SEED))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def start(tmp_path: Path, smollm2_path: Path) -> Iterator[Callable[..., Any]]:
+    """Starts two nodes and the call; ends all of it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="lhns", dir="/tmp") as folder,
+        Nodes("lhtest", Path(folder), SETTINGS) as nodes,
+        (tmp_path / "driver.err").open("w+") as errors,
+    ):
+        program = Path(__file__).with_name("namespaces_driver.py")
+        journal = str(tmp_path / "journal")
+        arguments = [str(smollm2_path), str(N), str(SEED), journal]
+        process = nodes.popen(
+            "head",
+            sys.executable,
+            str(program),
+            *arguments,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        told = Told(process)
+        try:
+            yield nodes, told, journal
+        finally:
+            process.kill()
+            errors.seek(0)
+            sys.stderr.write(errors.read()[-4000:])
+
+
+def check(told: Told, expected: lh.Results, journal: str) -> float:
+    """Everything is there once, and right. Returns how long it took, in seconds."""
+    texts = told.wait_for("texts", timeout_s=400)
+    assert texts == expected.texts
+    assert told.wait_for("errors") == [None] * N
+    # What was computed twice is delivered once.
+    assert told.wait_for("n_generated") == expected.stats.n_generated_tokens
+    counts = [line["n_done"] for line in told.lines if "n_done" in line]
+    assert counts == sorted(counts)
+    assert counts[-1] == N
+    stored = lh.journal_read(journal)
+    assert len(stored) == N
+    return float(told.wait_for("wall_s"))
+
+
+def note(name: str, **figures: object) -> None:
+    """Keeps what was measured."""
+    FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    FIGURES.write_text(json.dumps({**known, name: figures}, indent=1) + "\n")
+
+
+def test_a_cable_that_is_whole(
+    start: tuple[Nodes, Told, str], expected: lh.Results
+) -> None:
+    _, told, journal = start
+    wall_s = check(told, expected, journal)
+    ready = next(line for line in told.lines if "ready_s" in line)
+    note("whole", wall_s=wall_s, n=N)
+    note("actors", **{key: ready[key] for key in ("ready_s", "load_s", "memory_mb")})
+
+
+def test_a_cable_that_is_cut_for_a_while(
+    start: tuple[Nodes, Told, str], expected: lh.Results
+) -> None:
+    nodes, told, journal = start
+    told.wait_for("n_done", N // 4)
+    nodes.cut()
+    time.sleep(CUT_S)
+    nodes.join()
+    note("while", wall_s=check(told, expected, journal), n=N, cut_s=CUT_S)
+
+
+def test_a_cable_that_is_cut_for_good(
+    start: tuple[Nodes, Told, str], expected: lh.Results
+) -> None:
+    nodes, told, journal = start
+    told.wait_for("n_done", N // 4)
+    nodes.cut()
+    note("for good", wall_s=check(told, expected, journal), n=N)

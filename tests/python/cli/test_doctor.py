@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd.cli import checkups, main, tiny_run
+from llamaherd.cli.checkups import Finding, look_at
+from llamaherd.cli.tiny_model import write_tiny_model
+from llamaherd.hub.profile import Gpu
+from llamaherd.memory import hardware
+from llamaherd.native import abi, shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "cache"
+
+
+def test_the_tiny_model_is_one(tmp_path: Path) -> None:
+    path = write_tiny_model(tmp_path / "tiny.gguf")
+    with lh.Model(path, check_tensors=True) as model, lh.Context(model) as ctx:
+        assert model.info.n_layer == 1
+        tokens = lh.tokenize(model, "Añ")
+        assert lh.detokenize(model, tokens) == "Añ"
+        a, b = lh.generate_parallel(ctx, ["One", "Two"], max_tokens=20)
+    assert a.error is None
+    assert a.tokens != b.tokens  # noise that depends on the prompt
+
+
+def test_a_machine_that_works_is_told_so(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor"]) == 0
+    seen = capsys.readouterr()
+    assert seen.err == ""
+    lines = seen.out.splitlines()
+    assert all(len(line) <= 80 or "/" in line for line in lines)  # paths are not cut
+    heads = [line.split()[1] for line in lines if not line.startswith(" ")]
+    assert heads == list(checkups.CHECKUPS)
+    assert "ok      run         a tiny model with random weights answered" in seen.out
+    assert not cache.exists()  # looking changes nothing
+
+
+def test_the_exit_status_and_the_json_tell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def of(state: checkups.State) -> Callable[[], Finding]:
+        return lambda: Finding(topic="x", state=state, text="text", advice="do it")
+
+    def broken() -> Finding:
+        raise OSError("no such thing")
+
+    topics = {"a": of("ok"), "b": of("warning"), "c": broken}
+    monkeypatch.setattr(checkups, "CHECKUPS", topics)
+    monkeypatch.setattr("llamaherd.cli.doctor.CHECKUPS", topics)
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is True
+    assert [x["state"] for x in found["findings"]] == ["ok", "warning", "warning"]
+    assert "no such thing" in found["findings"][2]["text"]
+    topics["d"] = of("error")
+    assert main(["doctor", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["ok"] is False
+    assert main(["doctor"]) == 1
+    assert "-> do it" in capsys.readouterr().out
+
+
+def test_a_run_that_dies_is_an_error_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def dying(number: int) -> Callable[..., subprocess.CompletedProcess[str]]:
+        code = f"import os; os.kill(os.getpid(), {number})"
+        real = subprocess.run
+        return lambda _, **options: real([sys.executable, "-c", code], **options)
+
+    for number, reason in (
+        (signal.SIGILL, "compiled for a processor that has more"),
+        (signal.SIGKILL, "not enough memory"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkups.subprocess, "run", dying(number))
+            finding = look_at("run")
+        assert finding.state == "error"
+        assert reason in finding.text
+        assert finding.advice
+
+
+def test_a_model_that_makes_no_text_is_passed_over(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    seen = tiny_run.tiny_run([str(tiny_path("bert")), str(tiny_path("llama"))])
+    assert (seen.model, seen.is_same) == ("llama.gguf", True)
+
+
+def test_what_is_missing_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = ['nonsense>=1; extra == "hub"', 'pytest; extra == "plot"']
+    monkeypatch.setattr(checkups, "requires", lambda _: wanted)
+    finding = look_at("extras")
+    assert (finding.state, finding.text) == ("note", "plot; not hub (nonsense)")
+    assert "pip install 'llamaherd[hub]'" in finding.advice
+
+    monkeypatch.setattr(checkups, "gpus", lambda: (Gpu(name="G", memory_bytes=8 << 30),))
+    monkeypatch.setattr(shim, "supports_gpu", lambda: False)
+    assert "-DGGML_CUDA=on" in look_at("GPU").advice
+    monkeypatch.setattr(shim, "supports_gpu", lambda: True)
+    assert look_at("GPU").state == "ok"
+
+    monkeypatch.setattr(checkups, "cpu_features", lambda: ("avx2", "amx_int8"))
+    monkeypatch.setattr(abi, "compiled_for", lambda _: frozenset({"AVX2"}))
+    finding = look_at("processor")
+    assert "compiled without amx_int8" in finding.text
+    assert "-DGGML_NATIVE=ON" in finding.advice
+
+    monkeypatch.setattr(shim, "own_threads", lambda: False)
+    assert "GGML_OPENMP" in look_at("threads").advice
+    monkeypatch.setattr(shim, "own_threads", lambda: True)
+    monkeypatch.setattr(hardware, "n_cores", lambda: 64)
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
+    assert "n_threads=4" in look_at("threads").advice
+
+    monkeypatch.setattr(hardware, "available_memory", lambda: 1 << 20)
+    assert look_at("memory").state == "warning"
+    monkeypatch.setattr(checkups.shutil, "which", lambda _: None)
+    assert "only R users" in look_at("R").text
+
+
+def test_a_cache_that_cannot_be_written_to_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    assert look_at("cache").state == "ok"
+    (cache.parent / "file").write_text("")
+    monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(cache.parent / "file" / "within"))
+    finding = look_at("cache")
+    assert finding.state == "error"
+    assert "LLAMAHERD_CACHE_DIR" in finding.advice
+
+
+def test_libllama_says_what_it_was_compiled_for() -> None:
+    assert "OPENMP" in abi.compiled_for(abi.libllama_folder())
+    assert abi.compiled_for(Path("/nowhere")) == frozenset()

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import llamaherd as lh
+import pytest
+from llamaherd.cli import main
+from llamaherd.journal import file as journal_file
+from llamaherd.runs.spec_file import read_spec
+
+Tiny = Callable[[str], Path]
+COMMAND = [sys.executable, "-m", "llamaherd.cli"]
+EXACT = ["--deterministic", "--n-threads", "1", "--max-tokens", "5"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def table(n: int, name: str = "in.csv") -> None:
+    with Path(name).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text"])
+        writer.writerows([i, f"text number {i}"] for i in range(n))
+
+
+def launch(*arguments: str | Path) -> subprocess.Popen[bytes]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], **pipes)
+
+
+def n_stored(journal: str) -> int:
+    return len(lh.journal_read(journal)) if Path(journal).exists() else 0
+
+
+def wait_for_rows(process: subprocess.Popen[bytes], journal: str, n: int) -> None:
+    while n_stored(journal) < n:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def test_kill_9_at_any_moment_and_the_same_command_again(tiny_path: Tiny) -> None:
+    table(5000)
+    run = ["run", "in.csv", "-m", tiny_path("llama"), *EXACT, "--temperature", "1"]
+    assert main([*map(str, run), "-o", "whole.csv"]) == 0
+    again = [*run, "-o", "out.csv"]
+    for _ in range(2):
+        before = n_stored("out.csv.journal")
+        process = launch(*again)
+        wait_for_rows(process, "out.csv.journal", before + random.randint(1, 1500))
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        assert not Path("out.csv").exists()
+    n_before = n_stored("out.csv.journal")
+    assert 0 < n_before < 5000
+    assert main([*map(str, again)]) == 0
+    assert Path("out.csv").read_bytes() == Path("whole.csv").read_bytes()
+    assert n_stored("out.csv.journal") == 5000
+    metas = [Path(f"{name}.csv.meta.json").read_bytes() for name in ("out", "whole")]
+    assert metas[0] == metas[1]
+    assert not list(Path().glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
+    tiny_path: Tiny, number: int, status: int
+) -> None:
+    table(5000)
+    run = ["run", "in.csv", "-m", tiny_path("llama"), *EXACT, "-o", "out.csv"]
+    process = launch(*run)
+    wait_for_rows(process, "out.csv.journal", 100)
+    process.send_signal(number)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert out == b""
+    assert b"out.csv.journal has what is finished" in error
+    assert b"the same command goes on" in error
+    assert b"Traceback" not in error
+    assert 100 <= n_stored("out.csv.journal") < 5000
+    assert not list(Path().glob("out.csv*part"))
+
+
+def test_data_is_on_stdout_and_nothing_beside_it(tiny_path: Tiny) -> None:
+    table(3)
+    run = ["run", "-", "-m", str(tiny_path("llama")), *EXACT]
+    for content, first in (
+        (Path("in.csv").read_bytes(), b"id,text,answer,finish_reason,error"),
+        (b'{"text": "a"}\n{"text": "b"}\n{"text": "c"}\n', b'{"text": "a", "answer": '),
+    ):
+        done = subprocess.run(
+            [*COMMAND, *run], check=False, input=content, capture_output=True
+        )
+        assert done.returncode == 0
+        assert done.stderr == b""
+        assert done.stdout.splitlines()[0].startswith(first)
+        assert len(done.stdout.splitlines()) == 3 + (content[:1] == b"i")
+    assert list(Path().iterdir()) == [Path("in.csv")]
+
+
+def test_rows_that_fail_are_in_the_status(
+    tiny_path: Tiny, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_bytes(b"text\ngood\n\xff\n" + b"long " * 300 + b"\n" + b'" "\n')
+    run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.jsonl"]
+    assert main(run) == 3
+    told = capfd.readouterr()
+    assert "3 of 4 rows failed; their column 'error' says why" in told.err
+    assert told.out == ""
+    rows = [
+        json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert [bool(row["error"]) for row in rows] == [False, True, True, True]
+
+
+def test_flags_write_the_file_that_does_the_same(
+    tiny_path: Tiny,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table(20)
+    Path("labels.txt").write_text("yes\nno\n\n", encoding="utf-8")
+    run = [
+        "classify", "in.csv", "-m", str(tiny_path("llama")), "--prompt", "{text} is",
+        "--labels", "labels.txt", "--deterministic", "--n-seq-max", "4",
+        "--set", "classify.normalize='byte'", "--prefix", "x_", "-o", "out.csv",
+    ]  # fmt: skip
+    assert main(run) == 0
+    first = Path("out.csv").read_bytes()
+    assert main([*run, "--save", "run.toml"]) == 0
+    spec = read_spec("run.toml")
+    assert dict(spec.classify) == {"labels": ["yes", "no"], "normalize": "byte"}
+    assert spec.prefix == "x_"
+    meta = json.loads(Path("out.csv.meta.json").read_text("utf-8"))
+    assert meta["run_sha256"] == spec.hash()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert main(["run", "../run.toml", "-o", "here.csv"]) == 0
+    assert Path("here.csv").read_bytes() == first
+    Path("in.csv").write_text("text\na\n", encoding="utf-8")
+    Path("labels.txt").write_text("yes\nno\n", encoding="utf-8")
+    assert main([*run, "--save", "../run.toml"]) == 1  # it is another input
+    assert "describes another run" in capsys.readouterr().err
+
+
+def test_shards_and_merge(tiny_path: Tiny, capfd: pytest.CaptureFixture[str]) -> None:
+    table(40)
+    run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT]
+    run += ["--temperature", "1", "--seed", "5", "-o", "out.parquet"]
+    assert main([*run, "--save", "run.toml"]) == 0
+    assert main(["run", "run.toml"]) == 0
+    for i in (1, 2, 3):
+        shard = ["--shard", f"{i}/3", "--journal", f"{i}.journal"]
+        assert main(["run", "run.toml", *shard, "--n-threads", str(i)]) == 0
+    journals = [f"{i}.journal" for i in (1, 2, 3)]
+    assert main(["merge", *journals, "--out", "merged.parquet"]) == 0
+    assert Path("merged.parquet").read_bytes() == Path("out.parquet").read_bytes()
+    assert main(["merge", *journals[:2], "--out", "no.parquet"]) == 1
+    assert "of 3 shards 1 are missing: 3" in capfd.readouterr().err
+    assert not Path("no.parquet").exists()
+    moved = Path("in.csv").rename("moved.csv")
+    assert main(["merge", *journals, "-o", "again.parquet"]) == 1
+    assert main(["merge", *journals, "-o", "again.parquet", "--input", str(moved)]) == 0
+
+
+def test_embed(tiny_path: Tiny) -> None:
+    table(5)
+    run = ["embed", "in.csv", "-m", str(tiny_path("bert")), "--pooling", "cls"]
+    assert main([*run, "--deterministic", "-o", "out.jsonl"]) == 0
+    rows = [
+        json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert [len(row["embedding"]) for row in rows] == [32] * 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "in.csv"], "Missing option '-m'"),
+        (["run"], "Missing argument 'INPUT'"),
+        (["classify", "in.csv", "-m", "m.gguf"], "Missing option '--labels'"),
+        (["run", "in.csv", "-m", "m", "--shard", "0/3"], "'0/3' is no part of a whole"),
+        (["run", "in.csv", "-m", "m", "--shard", "4/3"], "such as 1/50"),
+        (["embed", "run.toml"], "describes a run of task 'generate'"),
+        (["embed", "in.csv", "--chat"], "No such option"),
+        (["merge", "--out", "x.csv"], "Missing argument 'JOURNAL...'"),
+        (["merge", "a"], "Missing option '-o'"),
+    ],
+)
+def test_wrong_use(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(1)
+    Path("run.toml").write_text("input = 'in.csv'", encoding="utf-8")
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "no.csv", "-m", "m.gguf"], "No such file"),
+        (["run", "in.csv", "-m", "no.gguf"], "no.gguf"),
+        (["run", "in.csv", "-m", "m", "--set", "sampling.topp=1"], "mean 'top_p'"),
+        (["run", "in.csv", "-m", "m", "--set", "n_ctx"], "no KEY=VALUE"),
+        (["run", "no.toml"], "no.toml: No such file"),
+        (["run", "in.csv", "-m", "m", "--schema", "no.json"], "no.json"),
+        (["run", "in.csv", "-m", "m", "-o", "x.xlsx"], "output must end in"),
+    ],
+)
+def test_what_fails_says_why_in_a_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(1)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("llamaherd: ")
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_journal_on_a_network_drive(
+    tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(2)
+    monkeypatch.setattr(journal_file, "network_type", lambda _: "nfs4")
+    run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.csv"]
+    assert main(run) == 1
+    assert "network drive (nfs4)" in capsys.readouterr().err
+    assert main([*run, "--journal", ""]) == 0
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "classify", "embed", "merge"):
+        assert main([command, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert f"llamaherd {command} " in text
+        assert "Examples" in text
+
+
+def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> None:
+    table(20_000)
+    process = launch("run", "in.csv", "-m", tiny_path("llama"), "--max-tokens", "20")
+    assert process.stdout is not None
+    process.stdout.readline()  # the header: it runs
+    os.kill(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"nothing is kept, since there was no journal" in error

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llamaherd.runs.spec import RunSpec
+from llamaherd.runs.spec_file import (
+    changed,
+    parsed_setting,
+    read_spec,
+    spec_of,
+    write_spec,
+)
+from llamaherd.runs.template import Template
+
+WHOLE = """\
+task = "generate"
+input = "texts.csv"
+output = "out.parquet"
+journal = "out.journal"
+prompt = "Label this headline: {text}"
+[model]
+path = "model.gguf"
+[context]
+n_seq_max = 32
+deterministic = true
+[sampling]
+max_tokens = 64
+seed = 1
+"""
+
+
+def written(folder: Path, text: str, name: str = "run.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
+    spec = read_spec(written(tmp_path, WHOLE))
+    assert spec.task == "generate"
+    assert spec.at("input") == tmp_path / "texts.csv"
+    assert dict(spec.context) == {"n_seq_max": 32, "deterministic": True}
+    assert spec.settings == {"max_tokens": 64, "seed": 1}
+    assert str(spec.template) == "Label this headline: {text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('tsak = "generate"', "no key 'tsak'; did you mean 'task'"),
+        ("[sampling]\ntempereture = 1", "no key 'tempereture'; did you mean 'temper"),
+        ("[contxt]\nn_ctx = 1", "no key 'contxt'; did you mean 'context'"),
+        ("[model]\nfile = 'a'", "no key 'file'; known: path, lora"),
+        ("[embed]\npoolin = 'a'", "did you mean 'pooling'"),
+        ("folder = '/'", "no key 'folder'"),
+        ("sampling = 3", r"\[sampling\] must be a table of keys, not 3"),
+        ("task = 3", "task must be one of 'generate'"),
+        ("task = 'genrate'", "task must be one of 'generate'"),
+        ("chat = 1", "chat must be True or False"),
+        ("input = 1", "input must be a str"),
+        ("input = 'a.xlsx'", "input must end in .csv, .tsv, .jsonl, .parquet"),
+        ("output = 'a'", "output must end in"),
+        ("delimiter = ';;'", "delimiter must be one character"),
+        ("delimiter = '\"'", "delimiter must be one character"),
+        ("encoding = 'utf8-klingon'", "encoding is not known"),
+        ("encoding = 'rot13'", "encoding is not known"),
+        ("encoding = 'a\\u0000b'", "encoding is not known"),
+        ("prompt = 'a'\ncolumn = 'b'", "prompt and column cannot be given together"),
+        ("prompt = 'the same'", "names no column"),
+        ("prompt = 'a { b {text}'", "single '{'"),
+        ("prompt = '{}{text}'", "single '{}'"),
+        ("system = 'a'", "system needs chat"),
+        ("task = 'embed'\nchat = true", "not for embed"),
+        ("task = 'classify'", "classify needs labels"),
+        ("task = 'classify'\n[classify]\nlabels = []", "classify needs labels"),
+        ("task = 'classify'\n[classify]\nlabels = ['a', 'a']", "is there twice"),
+        ("[sampling]\nseed = -1", "seed must be at least 0"),
+        ("[sampling]\ntop_p = 7", "top_p must be between 0 and 1"),
+        ("[sampling]\nschema = 'no.json'", "schema is neither JSON nor a file"),
+        ("[sampling.logit_bias]\na = 1", "logit_bias must map token ids"),
+        ("a = ", "Invalid value"),
+        ("a = " + "[" * 100_000, "run.toml"),
+        ("\x00", "Invalid"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        read_spec(path)
+    assert str(caught.value).startswith(str(path))
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="No such file"):
+        read_spec(tmp_path / "no.toml")
+    path = tmp_path / "bytes.toml"
+    path.write_bytes(b'input = "\xff.csv"')
+    with pytest.raises(ValueError, match="decode byte 0xff"):
+        read_spec(path)
+    path.write_bytes(b"#" * (17 << 20))
+    with pytest.raises(ValueError, match="larger than"):
+        read_spec(path)
+
+
+def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "fields.json").write_text('{"type": "object"}', encoding="utf-8")
+    spec = RunSpec(
+        task="generate",
+        input="data/a.csv",
+        output="b.jsonl",
+        prompt='Tricky: \\ "{text}" \r\n\t \x7f \U0001f600 {{}}',
+        chat=True,
+        system="Be brief.\n",
+        model={"path": "model.gguf"},
+        sampling={"schema": "fields.json", "stop": ["\n"], "logit_bias": {"5": -1.5}},
+        folder=tmp_path,
+    )
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    for folder in (tmp_path, deep):
+        write_spec(spec, folder / "run.toml")
+        again = read_spec(folder / "run.toml")
+        assert again.hash() == spec.hash()
+        assert again.at("input").resolve() == spec.at("input")
+        assert again.settings == spec.settings
+        assert Path(again.path).samefile(tmp_path / "model.gguf")
+    write_spec(spec, tmp_path / "run.toml")  # the same once more
+    with pytest.raises(ValueError, match="describes another run"):
+        write_spec(changed(spec, {"prompt": "{text}"}), tmp_path / "run.toml")
+    with pytest.raises(ValueError, match="cannot be written"):
+        write_spec(spec, tmp_path / "no" / "run.toml")
+
+
+def test_the_hash_is_of_what_decides_the_answers(tmp_path: Path) -> None:
+    spec = read_spec(written(tmp_path, WHOLE))
+    same: list[dict[str, Any]] = [
+        {"input": "other.csv", "output": "-", "journal": ""},
+        {"model.path": "elsewhere.gguf"},
+        {"context.n_threads": 3},
+        {"model.use_mmap": False},
+        {"sampling.top_p": 1.0},  # the default
+        {"classify.labels": ["unused"]},
+    ]
+    for changes in same:
+        assert changed(spec, changes).hash() == spec.hash(), changes
+    other: list[dict[str, Any]] = [
+        {"prompt": "Label that headline: {text}"},
+        {"sampling.seed": 2},
+        {"sampling.max_tokens": 65},
+        {"context.deterministic": False},
+        {"chat": True},
+        {"task": "embed"},
+        {"prefix": "llm_"},
+    ]
+    hashes = [changed(spec, changes).hash() for changes in other]
+    assert len({spec.hash(), *hashes}) == 1 + len(other)
+
+
+def test_the_hash_is_of_a_schemas_content(tmp_path: Path) -> None:
+    path = tmp_path / "fields.json"
+    path.write_text('{"type": "object"}', encoding="utf-8")
+    spec = RunSpec(sampling={"schema": "fields.json"}, folder=tmp_path)
+    first = spec.hash()
+    assert RunSpec(sampling={"schema": {"type": "object"}}).hash() == first
+    path.write_text('{"type": "array"}', encoding="utf-8")
+    assert spec.hash() != first
+
+
+def test_a_column_is_a_prompt_and_labels_keep_their_order() -> None:
+    assert RunSpec(column="text").hash() == RunSpec().hash()
+    assert RunSpec(column="a").hash() == RunSpec(prompt="{a}").hash()
+    one, other = (
+        spec_of({"task": "classify", "classify": {"labels": labels}}, Path.cwd())
+        for labels in ({"a": "A", "b": "B"}, {"b": "B", "a": "A"})
+    )
+    assert one.hash() != other.hash()
+
+
+def test_settings_by_flag() -> None:
+    assert parsed_setting("context.n_seq_max=16") == ("context.n_seq_max", 16)
+    assert parsed_setting("a = [1, 2]") == ("a", [1, 2])
+    assert parsed_setting("prompt=plain words") == ("prompt", "plain words")
+    with pytest.raises(ValueError, match="no KEY=VALUE"):
+        parsed_setting("n_ctx")
+    with pytest.raises(ValueError, match=r"no table \[contxt\]"):
+        changed(RunSpec(), {"contxt.n_ctx": 1})
+
+
+def test_a_template_is_filled_and_never_read_again() -> None:
+    template = Template.parsed("{{{a}}} {b c}{a}")
+    assert template.columns == ("a", "b c")
+    assert template.filled({"a": "{b c}", "b c": "{{}}"}) == ("{{b c}} {{}}{b c}", "")
+    assert template.filled({"a": 1.5, "b c": ["x", None]})[0] == '{1.5} ["x", null]1.5'
+    for empty in (None, "", " \n"):
+        prompt, problem = template.filled({"a": "x", "b c": empty})
+        assert (prompt, problem) == ("", "column 'b c' is empty")
+    assert Template.parsed(str(template)) == template
+    assert Template.of_column("{odd}").filled({"{odd}": "x"}) == ("x", "")
+    hostile = Template.parsed("{text.__class__}")
+    assert hostile.columns == ("text.__class__",)
+    with pytest.raises(ValueError, match=r"no column 'text.__class__'.*it has 'text'"):
+        hostile.check(["text"])
+
+
+def test_the_canonical_content_is_json() -> None:
+    spec = RunSpec(sampling={"logit_bias": {"5": -1.0}, "stop": ["a"]})
+    assert json.loads(json.dumps(spec.canonical())) == spec.canonical()
