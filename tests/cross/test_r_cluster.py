@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import rscript
+from llamaherd import _r
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,10 +68,6 @@ def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
 def test_a_missing_ray_is_told_with_the_cure_in_r(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
-    from llamaherd import _r
-
     monkeypatch.setitem(sys.modules, "ray", None)
     model = _r.model_load(str(tiny_path("llama")), {})["value"]["python"]
     job = _r.herd_start(model, "local", {"n_actors": 2})["value"]["job"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from contextlib import contextmanager
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from llamaherd.ray.herd import Herd
 from llamaherd.run.threads import start_thread, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import llamaherd as lh
     from llamaherd.run.threads import Worker
@@ -60,7 +62,8 @@ class HerdJob:
 
     def _run(self) -> None:
         try:
-            Herd.__init__(self._herd, self._model, **self._options)
+            with _own_libraries():
+                Herd.__init__(self._herd, self._model, **self._options)
             if self._is_cancelled:
                 self._herd.close()
         except (ClusterError, ValueError) as error:
@@ -90,6 +93,22 @@ class HerdJob:
         if self._error is not None:
             raise self._error
         return self._herd
+
+
+@contextmanager
+def _own_libraries() -> Iterator[None]:
+    """Ray's processes get no folders of R's: another libpython may be in there."""
+    given = os.environ.get("LD_LIBRARY_PATH")
+    if given is None:
+        yield
+        return
+    own = ("/usr/lib", "/lib", os.environ.get("R_HOME") or "/usr/lib")
+    kept = [path for path in given.split(":") if path and not path.startswith(own)]
+    os.environ["LD_LIBRARY_PATH"] = ":".join(kept)
+    try:
+        yield
+    finally:
+        os.environ["LD_LIBRARY_PATH"] = given
 
 
 def _in_r(message: str) -> str:
