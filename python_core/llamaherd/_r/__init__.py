@@ -37,6 +37,13 @@ from llamaherd._r.estimation import (
     gold_size,
     gold_write,
 )
+from llamaherd._r.herds import (
+    herd_actors,
+    herd_cancel,
+    herd_result,
+    herd_start,
+    herd_wait,
+)
 from llamaherd._r.models import (
     apply_chat_template,
     backend_free,
@@ -45,7 +52,6 @@ from llamaherd._r.models import (
     context_create,
     context_plan,
     detokenize,
-    herd_create,
     is_closed,
     model_load,
     model_metadata,
@@ -137,7 +143,11 @@ __all__ = [
     "gold_size",
     "gold_write",
     "hardware_profile",
-    "herd_create",
+    "herd_actors",
+    "herd_cancel",
+    "herd_result",
+    "herd_start",
+    "herd_wait",
     "is_closed",
     "job_cancel",
     "job_result",
