@@ -464,7 +464,7 @@ class HerdLoop:
                 chunk.work.lost(
                     chunk,
                     str(error),
-                    is_crash=error.is_crash and chunk.has_arrived,
+                    is_crash=error.is_crash,
                     was_alone=len(chunks) == 1,
                 )
         self._n_deaths += bool(chunks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum, auto
+from functools import partial
 from threading import Event, Lock, RLock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _SLICE_S = 0.2  # longest wait after which a herd that was closed is seen
 _MOST_TRIES = 3  # to start an actor that has never started
 _PAUSE_S = 1.0  # before the next one
+_UNAVAILABLE = "ActorUnavailableError"
+_VERDICT_S = 10.0  # longest time until Ray knows whether such an actor is dead
 _GROUPS = {"orders": 1, "outputs": 1, "embed": 1}  # of an actor's threads
 
 
@@ -283,14 +286,35 @@ class Member:
         except Exception as error:  # noqa: BLE001 - Ray itself may be gone
             then(None, _plain(error))
             return
-        future.add_done_callback(lambda done: _pass_on(done, then))
 
+        def pass_on(done: Any) -> None:  # noqa: ANN401 - a future of anything
+            error = done.exception()
+            if error is None:
+                then(done.result(), None)
+            elif type(error).__name__ == _UNAVAILABLE:
+                wait = partial(self._await_verdict, handle, error, then)
+                Thread(target=wait, name="llamaherd-verdict", daemon=True).start()
+            else:
+                then(None, _plain(error))
 
-def _pass_on(future: Any, then: Callable[[Any, BaseException | None], None]) -> None:  # noqa: ANN401
-    error = future.exception()
-    if error is None:
-        then(future.result(), None)
-    else:
+        future.add_done_callback(pass_on)
+
+    def _await_verdict(
+        self,
+        handle: Any,  # noqa: ANN401 - of Ray
+        error: BaseException,
+        then: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        """Ray often says that an actor is unavailable before it knows that it died."""
+        end_s = monotonic() + _VERDICT_S
+        while monotonic() < end_s and not self._is_closed.wait(_SLICE_S):
+            try:
+                self._ray.get(handle.build.remote(), timeout=_VERDICT_S)
+                break  # it lives, but nobody knows what it did of what was asked
+            except Exception as latest:  # noqa: BLE001 - looked at
+                if type(latest).__name__ not in (_UNAVAILABLE, "GetTimeoutError"):
+                    error = latest
+                    break
         then(None, _plain(error))
 
 

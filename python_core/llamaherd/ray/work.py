@@ -70,6 +70,7 @@ class Work:
         self.given_up_s: float | None = None
         self._again: deque[int] = deque()  # lost with a node, through nobody's fault
         self._n_deaths: Counter[int] = Counter()
+        self._doubted: set[int] = set()  # with actors that died before they said a word
         self._done_counts: list[Counts] = []
         self._rows: dict[int, ActorStats] = {}
         self._n_seen_bytes = 0
@@ -174,6 +175,10 @@ class Work:
         left = [i for i in chunk.indices if i in chunk.open and i in self.group.open]
         if not left:
             return
+        if not chunk.has_arrived and not self._doubted.issuperset(left):
+            # The actor may have been dead before. Twice it is no accident.
+            self._doubted.update(left)
+            is_crash = False
         if not is_crash:
             self._again.extend(left)
             return

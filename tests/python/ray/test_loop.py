@@ -100,7 +100,6 @@ def test_actors_never_have_many_more_prompts_than_slots() -> None:
     for place in places:
         sizes = [len(order.requests) for order in place.orders]
         assert max(sizes) <= 24
-        assert sizes[-1] < 12  # the last ones are small
 
 
 @pytest.mark.parametrize("n_actors", [1, 2])
