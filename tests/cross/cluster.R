@@ -21,13 +21,8 @@ answers_of <- function(context) {
   classes <- classify_parallel(context, job$prompts, job$labels)
   scores <- score_parallel(context, job$prompts[1:4], " and then")
   vectors <- embed_parallel(context, job$prompts, deterministic = TRUE)
-  names <- codebook(
-    name = "tone",
-    instruction = "Say the tone.",
-    labels = job$labels
-  )
+  names <- codebook("What is the tone?", job$labels)
   coded <- annotate_texts(data.frame(text = job$prompts), text, names, context)
-  pieces <- character()
   text <- generate(context, job$prompts[[1]], max_tokens = 8)
   report <- report(coded, tempfile(fileext = ".json"))
   list(
