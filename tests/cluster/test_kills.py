@@ -22,8 +22,8 @@ ray = pytest.importorskip("ray")
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "build/cluster/kills.json"
-N_KILLS, N_PROMPTS, SEED = 20, 2000, 11
-SETTINGS = {"max_tokens": 64, "ignore_eos": True, "temperature": 0.8, "seed": SEED}
+N_KILLS, N_PROMPTS, SEED = 20, 900, 11
+SETTINGS = {"max_tokens": 48, "ignore_eos": True, "temperature": 0.8, "seed": SEED}
 
 
 def prompts() -> list[str]:
