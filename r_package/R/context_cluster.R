@@ -43,9 +43,22 @@ start_herd <- function(object, cluster, options, error_call = rlang::caller_env(
     on.exit(py_call("herd_cancel", job))
     allowInterrupts(wait_for_herd(job, error_call))
     on.exit()
+    end_herds_at_exit()
     py_call("herd_result", job, error_call = error_call)
   })
 }
+
+# R ends without Python's own end, and Ray's threads would crash it then.
+end_herds_at_exit <- local({
+  herds <- NULL
+  function() {
+    if (is.null(herds)) {
+      herds <<- rlang::env(pid = Sys.getpid())
+      end <- \(herds) if (herds$pid == Sys.getpid()) py_call("herds_end")
+      reg.finalizer(herds, end, onexit = TRUE)
+    }
+  }
+})
 
 wait_for_herd <- function(job, error_call) {
   while (!py_call("herd_wait", job, slice_s, error_call = error_call)) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,29 @@ def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
 ) -> None:
     assert out["unreachable"].startswith("llamaherd_error_context")
     assert "cluster: there is no Ray at '127.0.0.1:1'" in out["unreachable"]
+
+
+@pytest.mark.parametrize("ends", ["NULL", 'stop("that is all")'])
+def test_r_may_end_while_a_herd_is_open(
+    tiny_path: Callable[[str], Path], tmp_path: Path, ends: str
+) -> None:
+    program = tmp_path / "ends.R"
+    program.write_text(
+        "library(llamaherd)\n"
+        f'model <- model_load("{tiny_path("llama")}")\n'
+        'herd <- context_create(model, cluster = "local", n_actors = 1, num_cpus = 1)\n'
+        'cat(generate_parallel(herd, "a", max_tokens = 2, ignore_eos = TRUE))\n'
+        f"{ends}\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        rscript.command(program),
+        env=rscript.environment(RAY_ADDRESS=""),
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == (0 if ends == "NULL" else 1), done.stderr
 
 
 def test_a_missing_ray_is_told_with_the_cure_in_r(

@@ -43,6 +43,7 @@ from llamaherd._r.herds import (
     herd_result,
     herd_start,
     herd_wait,
+    herds_end,
 )
 from llamaherd._r.models import (
     apply_chat_template,
@@ -148,6 +149,7 @@ __all__ = [
     "herd_result",
     "herd_start",
     "herd_wait",
+    "herds_end",
     "is_closed",
     "job_cancel",
     "job_result",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.core.errors import ClusterError
+from llamaherd.ray import connect
 from llamaherd.ray.herd import Herd
 from llamaherd.run.threads import start_thread, wait_for
 
@@ -147,6 +148,12 @@ def herd_cancel(job: HerdJob) -> None:
 def herd_result(job: HerdJob) -> dict[str, Herd]:
     """The herd, as `python`."""
     return {"python": job.result()}
+
+
+@boundary
+def herds_end() -> None:
+    """R is about to end: closes all herds, and leaves the cluster."""
+    connect.end()
 
 
 @boundary

@@ -191,6 +191,11 @@ def herd_result(job):
 
 
 @_boundary
+def herds_end():
+    return None
+
+
+@_boundary
 def herd_actors(context):
     if not isinstance(context, Herd):
         return None
