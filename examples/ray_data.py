@@ -45,8 +45,11 @@ ray.init(include_dashboard=False, num_cpus=None if on_cluster else n_actors + 1)
 
 ray.data.range(n_texts).map_batches(write_texts).write_parquet(str(folder / "texts"))
 
+# An actor is given a block at a time. Texts are small: by their bytes all would be one.
+n_blocks = max(4 * n_actors, n_texts // 4096)
 started_s = time.perf_counter()
-ds = ray.data.read_parquet(str(folder / "texts")).map_batches(
+ds = ray.data.read_parquet(str(folder / "texts"), override_num_blocks=n_blocks)
+ds = ds.map_batches(
     lh.ray.Annotator,
     fn_constructor_args=[str(model)],
     fn_constructor_kwargs={

@@ -360,7 +360,7 @@ coded_frame <- function(data, texts, codebook, names, found) {
       answers = if (codebook$type == "fields") labels,
       run = jsonlite::parse_json(found[["run"]]),
       run_json = found[["run"]],
-      stats = structure(found[["stats"]], class = "llamaherd_stats")
+      stats = new_stats(found[["stats"]])
     )
   )
 }

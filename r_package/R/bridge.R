@@ -46,6 +46,7 @@ error_classes <- c(
   ChatTemplateError = "model",
   NoSpaceError = "context",
   ContextError = "context",
+  ClusterError = "context",
   ContextClosedError = "context",
   JournalError = "journal",
   GenerationError = "generation",

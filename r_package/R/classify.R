@@ -171,7 +171,7 @@ task_table <- function(frame, columns, prompts, ...) {
     prompts$names,
     errors = errors_of(columns, prompts),
     finish_reason = as_text(columns[["finish_reasons"]]),
-    stats = structure(columns[["stats"]], class = "llamaherd_stats"),
+    stats = new_stats(columns[["stats"]]),
     ...
   )
 }

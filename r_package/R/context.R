@@ -29,13 +29,28 @@
 #'   `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
 #'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name
 #'   is an error.
-#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes
-#'   of this machine, by Ray, which is started for them. `"auto"`: on the Ray cluster that
-#'   runs here; an address such as `"ray://host:10001"` or `"host:6379"`: on that one. Sizes
-#'   are then each process's, and two more settings may be given: `n_actors`, the number of
-#'   processes, or `"nodes"` (the default) or `"numa"` for one on each; and `num_cpus`, the
-#'   processors of each. Results are those of one context. Needs Python's package ray:
-#'   `reticulate::py_install("ray")`.
+#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes of
+#'   this machine; `"auto"`: on the Ray cluster that this machine is part of; `"host:port"` or
+#'   `"ray://host:port"`: on the one there. See below.
+#' @param n_actors Number of processes (Ray's actors), wherever there is room; `"numa"`: one
+#'   on each NUMA node of each machine. NULL, or `"nodes"`: one on each machine.
+#' @param num_cpus Processors that each of them takes; NULL: an equal share of all.
+#'
+#' @section Many processes, many machines:
+#' With `cluster`, prompts are answered by processes with a model and a context each, on
+#' as many machines as the cluster has. Every function that takes a context takes this one,
+#' with the same results; journal, progress and Ctrl-C stay in this session. Prompts that
+#' begin alike go to the same process. One that dies is started again, and what it had not
+#' delivered is computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are each process's.
+#' `model` is loaded there from the same path, or sent where it is not; here only its
+#' vocabulary is used, so `model_load(check_memory = FALSE)` may load one that is larger than
+#' this machine's memory. `attr(result, "stats")$actors` has a row for each process, with what
+#' it did for the call.
+#'
+#' It needs the Python package ray, on all machines in the same version:
+#' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On one machine it gains nothing
+#' unless that has several sockets: one context uses all cores as it is.
+#'
 #' @returns A `llamaherd_context`. `close()` gives its memory back; so does R when no
 #'   variable holds it any more.
 #' @seealso [generate_parallel()]
@@ -45,6 +60,15 @@
 #' context <- context_create(model)
 #' context
 #' close(model)
+#'
+#' @examplesIf FALSE
+#' # Four processes of eight processors each on this machine:
+#' model <- model_load("model.gguf")
+#' herd <- context_create(model, cluster = "local", n_actors = 4, num_cpus = 8)
+#' generate_parallel(herd, c("One.", "Two."), journal = "answers.sqlite")
+#' close(herd)
+#' # One on each machine of a cluster:
+#' herd <- context_create(model, cluster = "ray://head:10001")
 context_create <- function(
   model,
   n_ctx = "auto",
@@ -54,7 +78,9 @@ context_create <- function(
   kv_layout = "auto",
   n_batch = NULL,
   ...,
-  cluster = NULL
+  cluster = NULL,
+  n_actors = NULL,
+  num_cpus = NULL
 ) {
   object <- check_model(model)
   verbosity <- check_whole(verbosity)
@@ -72,21 +98,22 @@ context_create <- function(
     kv_layout = check_choice(kv_layout, c("auto", "unified", "per_sequence")),
     n_batch = count(n_batch)
   )
-  is_herd <- !is.null(cluster)
-  options <- c(options, context_dots(list(...), count, is_herd))
+  options <- c(options, context_dots(list(...), count))
+  cluster <- check_cluster(cluster)
+  actors <- check_actors(n_actors, num_cpus, cluster)
 
   value <- quietly(
     verbosity < 0,
-    if (is_herd) {
-      py_call("herd_create", object, check_string(cluster), options)
-    } else {
+    if (is.null(cluster)) {
       py_call("context_create", object, options)
+    } else {
+      start_herd(object, cluster, c(options, actors))
     }
   )
   context <- structure(
     c(
       value,
-      list(model = model),
+      list(model = model, cluster = cluster),
       options[c("n_ctx", "n_seq_max", "kv_layout")]
     ),
     class = "llamaherd_context"
@@ -104,36 +131,8 @@ auto_threads <- function(n_threads, error_call = rlang::caller_env()) {
   }
 }
 
-context_dots <- function(
-  dots,
-  count,
-  is_herd,
-  error_call = rlang::caller_env()
-) {
-  actors <- function(x, ...) {
-    if (is.character(x)) {
-      check_choice(x, c("nodes", "numa"), ...)
-    } else {
-      count(x, ...)
-    }
-  }
-  checks <- c(
-    if (is_herd) list(n_actors = actors, num_cpus = check_number),
-    context_checks(count)
-  )
-  check_dots(dots, names(checks), error_call)
-  for (name in names(dots)) {
-    dots[[name]] <- checks[[name]](
-      dots[[name]],
-      arg = name,
-      error_call = error_call
-    )
-  }
-  dots
-}
-
-context_checks <- function(count) {
-  list(
+context_dots <- function(dots, count, error_call = rlang::caller_env()) {
+  checks <- list(
     n_ubatch = count,
     n_threads_batch = count,
     flash_attn = \(x, ...) if (identical(x, "auto")) x else check_flag(x, ...),
@@ -151,12 +150,22 @@ context_checks <- function(count) {
     yarn_beta_slow = check_number,
     yarn_orig_ctx = count
   )
+  check_dots(dots, names(checks), error_call)
+  for (name in names(dots)) {
+    dots[[name]] <- checks[[name]](
+      dots[[name]],
+      arg = name,
+      error_call = error_call
+    )
+  }
+  dots
 }
 
 #' @export
 format.llamaherd_context <- function(x, ...) {
   problem <- object_problem(x)
   plan <- if (is.null(problem)) py_call("context_plan", x$python)
+  actors <- if (is.null(problem)) py_call("herd_actors", x$python)
   c(
     sprintf("<llamaherd_context> of %s", basename(x$model$path)),
     sprintf(
@@ -166,6 +175,8 @@ format.llamaherd_context <- function(x, ...) {
       x$kv_layout
     ),
     plan,
+    if (!is.null(x$cluster)) paste("cluster", x$cluster),
+    if (!is.null(actors)) format_actors(actors),
     if (!is.null(problem)) paste("It", problem)
   )
 }

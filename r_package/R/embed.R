@@ -136,7 +136,7 @@ as_vectors <- function(columns, texts) {
   structure(
     vectors,
     errors = errors,
-    stats = structure(columns[["stats"]], class = "llamaherd_stats")
+    stats = new_stats(columns[["stats"]])
   )
 }
 

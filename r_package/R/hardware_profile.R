@@ -3,10 +3,12 @@
 #' Tells what processor and memory there are, which sizes of models fit, and about how fast
 #' they would be.
 #'
-#' The speeds are estimates from two numbers that are measured in half a second: one answer
-#' at a time is bound by reading all weights from memory for each token, prompts and many
-#' answers together by arithmetic. Real speeds differ, by half or double. [model_optimize()]
-#' measures the real thing.
+#' The speeds are rough estimates from two numbers that are measured in about a second, each
+#' the best of three rounds: one answer at a time is bound by reading all weights from memory
+#' for each token, prompts and many answers together by arithmetic. Real speeds are often
+#' half or double, because kernels of quantized weights are no float32 products, and where
+#' other programs run, now or later, up to four times off. [model_optimize()] measures a
+#' model itself.
 #'
 #' @param refresh TRUE measures and looks once more; otherwise a session does that once.
 #' @returns A list of class `llamaherd_hardware`, which prints as a table: `os`, `release`,

@@ -119,8 +119,17 @@ coded_for_report <- function(x, error_call) {
     probs = if (has_probs) rows_of(values),
     errors = text_list(as.character(errors)),
     run = coding$run_json,
-    stats = unclass(coding$stats)
+    stats = stats_for_report(coding$stats)
   )
+}
+
+# Of a data frame reticulate would make one of pandas.
+stats_for_report <- function(stats) {
+  stats <- unclass(stats)
+  if (!is.null(stats$actors)) {
+    stats$actors <- lapply(stats$actors, as_py_list)
+  }
+  stats
 }
 
 labels_for_report <- function(x, coding, error_call) {

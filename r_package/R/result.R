@@ -24,7 +24,7 @@ new_result <- function(columns, prompts, display) {
       seed = as.double(unlist(columns[["seeds"]]))
     ),
     timing = timing_of(columns[["timing"]]),
-    stats = structure(columns[["stats"]], class = "llamaherd_stats"),
+    stats = new_stats(columns[["stats"]]),
     class = c("llamaherd_result", "character")
   )
   if (display$hash) {
@@ -266,6 +266,14 @@ labels_of <- function(x) {
   }
   label <- rows %||% rlang::names2(x)
   ifelse(nzchar(label), label, sprintf("[%d]", seq_along(x)))
+}
+
+# Statistics of a call, with a data frame of actors where a cluster computed.
+new_stats <- function(stats) {
+  actors <- lapply(stats[["actors"]], unlist)
+  n <- length(actors$actor)
+  stats$actors <- if (n > 0) new_frame(actors, n)
+  structure(stats, class = "llamaherd_stats")
 }
 
 #' @export

@@ -170,6 +170,14 @@ class Told:
                     raise TimeoutError(f"no {key!r} of {least} at least; last: {last}")
                 self._more.wait(0.5)
 
+    def close(self) -> None:
+        """Ends the program, if it still runs."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
     def _read(self) -> None:
         assert self.process.stdout is not None
         for text in self.process.stdout:

@@ -33,7 +33,7 @@ def prompts(n: int) -> list[str]:
 
 def settings(seed: int) -> dict[str, object]:
     """Answers that are drawn, so that a wrong seed shows."""
-    return {"max_tokens": 48, "ignore_eos": True, "temperature": 0.8, "seed": seed}
+    return {"max_tokens": 32, "ignore_eos": True, "temperature": 0.8, "seed": seed}
 
 
 def say(**what: object) -> None:

@@ -19,17 +19,19 @@ PAGE = ROOT / "docs/cluster.md"
 def namespaces(found: dict[str, Any]) -> list[str]:
     """What a cut cable costs."""
     names = {
-        "whole": "the cable is whole",
-        "while": f"it is cut for {found['while']['cut_s']} s",
-        "for good": "it is cut for good",
+        "whole": "is whole",
+        "while": f"is cut for {found['while']['cut_s']} s",
+        "for good": "is cut for good",
     }
-    n = found["whole"]["n"]
     return [
-        f"| {n} answers of two actors, one on each node | s |",
-        "| --- | ---: |",
-        *(f"| {name} | {found[key]['wall_s']:.0f} |" for key, name in names.items()),
+        "| the cable | answers | s |",
+        "| --- | ---: | ---: |",
+        *(
+            f"| {name} | {found[key]['n']} | {found[key]['wall_s']:.0f} |"
+            for key, name in names.items()
+        ),
         "",
-        f"All {n} answers were those of one machine, each of them there once.",
+        "The answers were those of one machine, each of them there once.",
     ]
 
 

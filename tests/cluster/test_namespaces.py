@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "build/cluster/namespaces.json"
-N, SEED = 240, 7
+N, SEED = 64, 7
 CUT_S = 20
 # Of Ray, see docs/cluster.md. With its defaults a node that is gone is noticed after
 # about 65 s; this test need not wait that long.
@@ -71,7 +71,7 @@ def start(tmp_path: Path, smollm2_path: Path) -> Iterator[Callable[..., Any]]:
         try:
             yield nodes, told, journal
         finally:
-            process.kill()
+            told.close()
             errors.seek(0)
             sys.stderr.write(errors.read()[-4000:])
 

@@ -52,6 +52,7 @@ def test_r_has_the_same_defaults(interface: dict[str, Any]) -> None:
 
 def test_r_knows_all_settings_of_contexts(interface: dict[str, Any]) -> None:
     known = {*interface["context"], *interface["context_dots"]} - {"verbosity", "..."}
+    known -= {"cluster", "n_actors", "num_cpus"}  # of herds
     assert known == set(inspect.signature(lh.Context).parameters)
 
 
@@ -81,6 +82,12 @@ def test_the_fake_has_the_functions_of_the_real_module(fake: ModuleType) -> None
         if getattr(_r, name).__module__ != "llamaherd._r.validation"
     }
     assert public_functions(fake) == real
+
+
+def test_r_knows_what_places_a_herd() -> None:
+    assert {"n_actors", "num_cpus", "address"} <= set(
+        inspect.signature(lh.ray.Herd).parameters
+    )
 
 
 @pytest.mark.model

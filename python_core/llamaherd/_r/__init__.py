@@ -37,6 +37,14 @@ from llamaherd._r.estimation import (
     gold_size,
     gold_write,
 )
+from llamaherd._r.herds import (
+    herd_actors,
+    herd_cancel,
+    herd_result,
+    herd_start,
+    herd_wait,
+    herds_end,
+)
 from llamaherd._r.models import (
     apply_chat_template,
     backend_free,
@@ -45,7 +53,6 @@ from llamaherd._r.models import (
     context_create,
     context_plan,
     detokenize,
-    herd_create,
     is_closed,
     model_load,
     model_metadata,
@@ -137,7 +144,12 @@ __all__ = [
     "gold_size",
     "gold_write",
     "hardware_profile",
-    "herd_create",
+    "herd_actors",
+    "herd_cancel",
+    "herd_result",
+    "herd_start",
+    "herd_wait",
+    "herds_end",
     "is_closed",
     "job_cancel",
     "job_result",

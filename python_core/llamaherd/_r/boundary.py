@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
+from llamaherd.core.stats import ActorStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,18 @@ def clean_or_none(text: str | None) -> str | None:
 
 
 def numbers_of(stats: lh.Stats) -> dict[str, Any]:
-    """Statistics as floats, with `line` for people."""
-    numbers = {name: float(value) for name, value in dataclasses.asdict(stats).items()}
-    return {**numbers, "line": str(stats)}
+    """Statistics as floats, with actors as columns, and `line` for people."""
+    numbers = dataclasses.asdict(stats)
+    rows = numbers.pop("actors")
+    return {
+        **{name: float(value) for name, value in numbers.items()},
+        "actors": {
+            field.name: [_told(row[field.name]) for row in rows]
+            for field in dataclasses.fields(ActorStats)
+        },
+        "line": str(stats),
+    }
+
+
+def _told(value: str | int) -> str | float:
+    return clean(value) if isinstance(value, str) else float(value)

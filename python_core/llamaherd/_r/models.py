@@ -12,7 +12,6 @@ from llamaherd._r.boundary import (
 )
 from llamaherd.native import shim
 from llamaherd.optimize.report import FileRow
-from llamaherd.ray.herd import Herd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,15 +62,6 @@ def model_metadata(model: lh.Model) -> dict[str, list[str]]:
 def context_create(model: lh.Model, options: Mapping[str, Any]) -> dict[str, Any]:
     """Creates a context, returned as `python`."""
     return {"python": lh.Context(model, **options)}
-
-
-@boundary
-def herd_create(
-    model: lh.Model, cluster: str, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Creates a herd, returned as `python`; `cluster` is "local" or an address."""
-    address = None if cluster == "local" else cluster
-    return {"python": Herd(model, address=address, **options)}
 
 
 @boundary

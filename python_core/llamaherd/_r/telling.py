@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.core.stats import ActorStats
 from llamaherd.research.coding.texts import hash_of_texts
 from llamaherd.research.reports.report import DEFAULT_TITLE, write_report
 from llamaherd.research.reports.report_data import contents_of, plain
@@ -17,6 +18,8 @@ from llamaherd.research.reports.reproduce import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_S = TypeVar("_S", lh.Stats, ActorStats)
 
 
 @boundary
@@ -141,8 +144,21 @@ def _coded(given: Mapping[str, Any]) -> lh.Coded:
 
 def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
     """R has counts as doubles."""
-    like = dataclasses.asdict(lh.Stats())
-    return lh.Stats(**{name: type(like[name])(numbers[name]) for name in like})
+    rows = _rows(numbers.get("actors") or {})
+    actors = tuple(_counted(ActorStats(actor=0, node=""), row) for row in rows)
+    return dataclasses.replace(_counted(lh.Stats(), numbers), actors=actors)
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    values = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def _counted(like: _S, given: Mapping[str, Any]) -> _S:
+    """The same with what is given, in its types."""
+    names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
+    changed = {name: type(getattr(like, name))(given[name]) for name in names}
+    return dataclasses.replace(like, **changed)
 
 
 def _estimates(given: Mapping[str, Any]) -> dict[str, Any]:

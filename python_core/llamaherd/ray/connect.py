@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+import socket
+import sys
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
@@ -22,6 +24,8 @@ class Closable(Protocol):
     def close(self) -> None:
         """Gives its actors back."""
 
+
+_KNOCK_S = 10.0
 
 _herds: WeakSet[Closable] = WeakSet()
 _own_lock = RLock()
@@ -96,6 +100,7 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
         # Not a cluster that the environment names: that is "auto".
         options["address"] = "local"
     else:
+        _knock(address)
         options["address"] = address
     try:
         ray.init(**options)
@@ -106,6 +111,29 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
             else (f"address: there is no Ray at {address!r}")
         )
         raise ClusterError(f"{where}: {error}") from error
+
+
+def _knock(address: str) -> None:
+    """Sees whether anybody is there: Ray itself would try for minutes.
+
+    Raises:
+        ClusterError: Nobody is.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # "auto", or what Ray has other names for
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(f"address: there is no Ray at {address!r}: {error}") from error
+
+
+def end() -> None:
+    """Closes all herds and leaves the cluster, where Python's own end does not come."""
+    _close_all()
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
 
 
 def _close_all() -> None:

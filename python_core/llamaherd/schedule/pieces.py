@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from llamaherd.schedule.shards import DepthFirst
 
@@ -27,9 +25,8 @@ class Pieces:
         n = len(line)
         share = line.cost(0, n) / n_actors
         first = 0
-        self._shares: list[
-            tuple[int, int]
-        ] = []  # the first place, and that after the last
+        # Of each the first place, and that after the last.
+        self._shares: list[tuple[int, int]] = []
         for k in range(1, n_actors):
             cut = line.cut(k * share, share / 4, first, n)
             self._shares.append((first, cut))
@@ -48,11 +45,14 @@ class Pieces:
         return [int(i) for i in self._line.order[first:end]]
 
     def _rest_of_another(self) -> tuple[int, int]:
-        costs = [self._line.cost(*share) for share in self._shares]
-        largest = int(np.argmax(costs))
+        sizes = [
+            (self._line.cost(first, last), last - first) for first, last in self._shares
+        ]
+        largest = sizes.index(max(sizes))  # prompts without tokens cost nothing
         first, last = self._shares[largest]
-        middle = self._line.before[first] + costs[largest] / 2
+        cost = sizes[largest][0]
+        middle = self._line.before[first] + cost / 2
         # At least one place for whoever comes; all of them if there is but one.
-        cut = self._line.cut(middle, costs[largest] / 8, first, max(first, last - 1))
+        cut = self._line.cut(middle, cost / 8, first, max(first, last - 1))
         self._shares[largest] = first, cut
         return cut, last

@@ -82,27 +82,61 @@ test_that("a context can be many processes", {
   model <- model_load(local_model_file())
   context <- context_create(
     model,
+    n_seq_max = 8,
+    deterministic = TRUE,
     cluster = "ray://host:10001",
-    n_actors = 3,
-    num_cpus = 2,
-    deterministic = TRUE
+    n_actors = 12,
+    num_cpus = 2L
   )
   expect_s3_class(context, "llamaherd_context")
-  seen <- the$module$seen("herd_create")
+  seen <- the$module$seen("herd_start")
   expect_match(seen, "'ray://host:10001'", fixed = TRUE)
-  expect_match(seen, "'n_actors': 3, 'num_cpus': 2.0", fixed = TRUE)
-  context_create(model, cluster = "local", n_actors = "numa")
   expect_match(
-    the$module$seen("herd_create"),
-    "'n_actors': 'numa'",
+    seen,
+    "'deterministic': True, 'n_actors': 12, 'num_cpus': 2.0}",
     fixed = TRUE
   )
+  expect_snapshot(context)
+  answers <- generate_parallel(context, c("a", "b"))
+  actors <- attr(answers, "stats")$actors
+  expect_identical(actors$actor, as.double(0:11))
+  expect_identical(actors$n_done, rep(2, 12))
+  expect_identical(actors$node[[1]], "größe")
+  close(context)
+  expect_snapshot(context)
+  expect_error(generate_parallel(context, "a"), class = "llamaherd_error_context")
+})
+
+test_that("one process has no actors", {
+  stats <- attr(generate_parallel(local_context(), "a"), "stats")
+  expect_null(stats$actors)
+  expect_false("actors" %in% names(stats))
+})
+
+test_that("actors are one on each machine, or each NUMA node", {
+  local_fake()
+  model <- model_load(local_model_file())
+  context_create(model, cluster = "local")
+  expect_no_match(the$module$seen("herd_start"), "n_actors")
+  context_create(model, cluster = "host:6379", n_actors = "numa")
+  expect_match(the$module$seen("herd_start"), "'n_actors': 'numa'}", fixed = TRUE)
+})
+
+test_that("wrong clusters are named", {
+  local_fake()
+  model <- model_load(local_model_file())
+  expect_snapshot(error = TRUE, {
+    context_create(model, cluster = "nowhere:1")
+    context_create(model, cluster = "lokal")
+    context_create(model, cluster = 3)
+    context_create(model, cluster = "local", n_actors = 0)
+    context_create(model, cluster = "local", n_actors = "many")
+    context_create(model, cluster = "local", num_cpus = "many")
+    context_create(model, n_actors = 2)
+    context_create(model, num_cpus = 2)
+  })
   expect_error(
     context_create(model, cluster = "nowhere:1"),
-    "no Ray at 'nowhere:1'"
+    class = "llamaherd_error_context"
   )
-  expect_error(context_create(model, cluster = 3), "cluster")
-  expect_error(context_create(model, cluster = "auto", n_actors = "x"), "numa")
-  # In one process there are no actors.
-  expect_error(context_create(model, n_actors = 3), "n_actors")
 })

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -365,8 +366,15 @@ def test_a_cluster_that_is_not_there_is_named(
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(lh.ClusterError, match="no Ray at 'there:1': no answer"):
-        lh.ray.Herd(tiny_path("llama"), address="there:1")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        here = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(lh.ClusterError, match=f"no Ray at '{here}': no answer"):
+            lh.ray.Herd(tiny_path("llama"), address=here)
+    # Nobody listens now; Ray would try for minutes.
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("it was asked"))
+    for address in (here, f"ray://{here}"):
+        with pytest.raises(lh.ClusterError, match=f"no Ray at '{address}'.*refused"):
+            lh.ray.Herd(tiny_path("llama"), address=address)
 
 
 def test_ray_that_a_herd_started_ends_with_the_last_one(

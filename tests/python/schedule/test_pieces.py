@@ -56,6 +56,13 @@ def test_who_is_through_takes_half_of_the_largest_share() -> None:
     assert pieces.n_left == 0
 
 
+def test_prompts_without_tokens_are_handed_out() -> None:
+    pieces = Pieces(DepthFirst([array("i")]), 2)
+    assert pieces.take(0, 1) == [0]
+    pieces = Pieces(DepthFirst([array("i"), array("i")]), 3)
+    assert sorted(pieces.take(0, 9) + pieces.take(0, 9)) == [0, 1]
+
+
 def test_an_order_that_is_known_is_taken() -> None:
     prompts = [array("i", [2]), array("i", [1]), array("i", [1, 3])]
     line = DepthFirst(prompts, order=[1, 2, 0])

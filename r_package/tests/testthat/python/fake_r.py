@@ -79,6 +79,7 @@ class Job:
         self.prompts = [_sample(p, j) for p in prompts for j in range(n)]
         self.options = options
         self.n_done = 0
+        self.n_actors = 0
         self.is_cancelled = False
 
     def step(self):
@@ -153,11 +154,59 @@ def context_create(model, options):
     return {"python": Thing()}
 
 
+class ClusterError(Exception):
+    pass
+
+
+class Herd(Thing):
+    """Actors 0 to n - 1; "slow:1" never has them."""
+
+    def __init__(self, cluster, n_actors):
+        super().__init__()
+        self.cluster = cluster
+        self.n_actors = n_actors
+
+
 @_boundary
-def herd_create(model, cluster, options):
-    if cluster == "nowhere:1":
-        raise ConnectionError("address: there is no Ray at 'nowhere:1'")
-    return {"python": Thing()}
+def herd_start(model, cluster, options):
+    return {"job": Herd(cluster, options.get("n_actors", 1))}
+
+
+@_boundary
+def herd_wait(job, timeout_s):
+    time.sleep(0.01)
+    return job.cluster != "slow:1"
+
+
+@_boundary
+def herd_cancel(job):
+    job.is_closed = True
+
+
+@_boundary
+def herd_result(job):
+    if job.cluster == "nowhere:1":
+        raise ClusterError("cluster: there is no Ray at 'nowhere:1': {refused}")
+    return {"python": job}
+
+
+@_boundary
+def herds_end():
+    return None
+
+
+@_boundary
+def herd_actors(context):
+    if not isinstance(context, Herd):
+        return None
+    n = context.n_actors
+    return {
+        "actor": list(range(n)),
+        "node": ["größe"] * n,
+        "n_threads": [1 + i for i in range(n)],
+        "memory_bytes": [5e8] * n,
+        "n_starts": [1 + i % 2 for i in range(n)],
+    }
 
 
 @_boundary
@@ -374,7 +423,9 @@ def generate_start(context, prompts, options):
         raise ContextClosedError("the context is closed")
     if options.get("journal") == "bad.sqlite":
         raise JournalError("journal: 'bad.sqlite' is {damaged}")
-    return {"job": Job(prompts, options)}
+    job = Job(prompts, options)
+    job.n_actors = context.n_actors if isinstance(context, Herd) else 0
+    return {"job": job}
 
 
 @_boundary
@@ -446,7 +497,16 @@ def job_result(job):
             "wall_s": [1.0] * n,
         },
         "logprobs": _logprobs(job.options.get("logprobs"), texts),
-        "stats": {"n_prompts": float(n), "seed": 4e9, "line": f"{n} prompts in no time"},
+        "stats": {
+            "n_prompts": float(n),
+            "seed": 4e9,
+            "actors": {
+                "actor": [float(i) for i in range(job.n_actors)],
+                "node": ["größe"] * job.n_actors,
+                "n_done": [float(n)] * job.n_actors,
+            },
+            "line": f"{n} prompts in no time",
+        },
     }
 
 

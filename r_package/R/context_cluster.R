@@ -1,0 +1,87 @@
+# Contexts on a cluster of Ray: herds in Python.
+
+check_cluster <- function(cluster, error_call = rlang::caller_env()) {
+  places <- "^(local|auto|ray://[^[:space:]]+|[^[:space:]/]+:[0-9]+)$"
+  is_place <- rlang::is_string(cluster) && grepl(places, cluster)
+  if (!is.null(cluster) && !is_place) {
+    must <- "NULL, \"local\", \"auto\", \"host:port\" or \"ray://host:port\""
+    abort_argument("cluster", must, cluster, error_call)
+  }
+  cluster
+}
+
+# What is given of both, for Python.
+check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller_env()) {
+  given <- c("n_actors", "num_cpus")[c(!is.null(n_actors), !is.null(num_cpus))]
+  if (is.null(cluster) && length(given) > 0) {
+    abort(
+      c(
+        "{.arg {given[[1]]}} can be given together with {.arg cluster} only.",
+        i = "{.code cluster = \"local\"} computes in several processes of this machine."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  actors <- list()
+  if (is.character(n_actors)) {
+    actors$n_actors <- check_choice(n_actors, c("nodes", "numa"), error_call = error_call)
+  } else if (!is.null(n_actors)) {
+    actors$n_actors <- check_whole(n_actors, min = 1, error_call = error_call)
+  }
+  if (!is.null(num_cpus)) {
+    actors$num_cpus <- check_number(num_cpus, error_call = error_call)
+  }
+  actors
+}
+
+# Machines may take minutes to be ready. Ctrl-C between slices of waiting ends the actors.
+start_herd <- function(object, cluster, options, error_call = rlang::caller_env()) {
+  suspendInterrupts({
+    start <- py_call("herd_start", object, cluster, options, error_call = error_call)
+    job <- start[["job"]]
+    on.exit(py_call("herd_cancel", job))
+    allowInterrupts(wait_for_herd(job, error_call))
+    on.exit()
+    end_herds_at_exit()
+    py_call("herd_result", job, error_call = error_call)
+  })
+}
+
+# R ends without Python's own end, and Ray's threads would crash it then.
+end_herds_at_exit <- local({
+  herds <- NULL
+  function() {
+    if (is.null(herds)) {
+      herds <<- rlang::env(pid = Sys.getpid())
+      end <- \(herds) if (herds$pid == Sys.getpid()) py_call("herds_end")
+      reg.finalizer(herds, end, onexit = TRUE)
+    }
+  }
+})
+
+wait_for_herd <- function(job, error_call) {
+  while (!py_call("herd_wait", job, slice_s, error_call = error_call)) {
+    Sys.sleep(0) # looks for Ctrl-C, which R by itself does rarely
+  }
+}
+
+# A line for each actor; for some of them, if there are many.
+format_actors <- function(columns, n_max = 10L) {
+  actors <- lapply(columns, unlist)
+  n <- length(actors$actor)
+  line <- function(i) {
+    threads <- actors$n_threads[[i]]
+    starts <- actors$n_starts[[i]]
+    paste0(
+      sprintf("  actor %d on %s: ", actors$actor[[i]], actors$node[[i]]),
+      sprintf("%d thread%s, ", threads, if (threads == 1) "" else "s"),
+      format_bytes(actors$memory_bytes[[i]]),
+      if (starts > 1) sprintf(", started %d times", starts)
+    )
+  }
+  c(
+    vapply(seq_len(min(n, n_max)), line, ""),
+    if (n > n_max) sprintf("  and %d more", n - n_max)
+  )
+}

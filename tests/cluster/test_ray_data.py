@@ -1,0 +1,52 @@
+"""examples/ray_data.py as a user runs it: 100,000 texts, and no memory for them here.
+
+Figures go to build/cluster/ray_data.json, whence report.py takes them to docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.dataset as pads
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "build/cluster/ray_data.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [("a tiny model (random, 2 layers)", 100_000), ("SmolLM2-135M", 1000)],
+)
+def test_the_example(
+    name: str,
+    n: int,
+    tmp_path: Path,
+    tiny_path: Callable[[str], Path],
+    smollm2_path: Path,
+) -> None:
+    model = smollm2_path if "SmolLM2" in name else tiny_path("llama")
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/ray_data.py", model, tmp_path, str(n)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = re.search(r"in (\d+) s: (\d+) texts/s .* at most (\d+) MB", done.stdout)
+    assert found, done.stdout
+    labelled = pads.dataset(tmp_path / "labelled")
+    ids = labelled.to_table(columns=["id", "error"])
+    assert sorted(ids["id"].to_pylist()) == list(range(n))
+    assert ids["error"].null_count == n
+    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    known[name] = {"n": n, "per_s": int(found[2]), "peak_mb": int(found[3])}
+    FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    FIGURES.write_text(json.dumps(known, indent=1) + "\n")

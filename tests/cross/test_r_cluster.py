@@ -1,0 +1,103 @@
+"""In R, a context on a cluster of Ray answers as one in R's own process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import rscript
+from llamaherd import _r
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytest.importorskip("ray")
+
+PROMPTS = [f"A beginning that is shared. No. {i * 7 % 12}: " for i in range(24)]
+
+
+@pytest.fixture(scope="module")
+def out(
+    tiny_path: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("cluster")
+    job = {
+        "model": str(tiny_path("llama")),
+        "cluster": "local",
+        "prompts": PROMPTS,
+        "labels": ["good", "bad"],
+    }
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    rscript.run("cluster.R", folder / "job.json", folder / "out.json", RAY_ADDRESS="")
+    return json.loads((folder / "out.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["texts", "text", "probs", "scores", "vectors", "codes"])
+def test_actors_answer_as_one_process(out: dict[str, Any], name: str) -> None:
+    assert out["there"][name]
+    assert out["there"][name] == out["here"][name]
+
+
+def test_statistics_have_a_row_for_each_actor(out: dict[str, Any]) -> None:
+    there, here = out["there"], out["here"]
+    assert there["n_actors"] == [2, 2, 2]
+    assert here["n_actors"] == [0, 0, 0]
+    assert there["columns"][:3] == ["actor", "node", "n_done"]
+    assert there["n_done"] > 0
+    assert (there["reported"], here["reported"]) == (2, 0)
+
+
+def test_a_herd_prints_its_actors_and_ends(out: dict[str, Any]) -> None:
+    assert "cluster local" in out["printed"]
+    actors = [line for line in out["printed"] if line.startswith("  actor ")]
+    assert [line.split(" on ")[0] for line in actors] == ["  actor 0", "  actor 1"]
+    assert all(": 1 thread, " in line for line in actors)
+    assert out["closed"].startswith("llamaherd_error_context")
+
+
+def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
+    out: dict[str, Any],
+) -> None:
+    assert out["unreachable"].startswith("llamaherd_error_context")
+    assert "cluster: there is no Ray at '127.0.0.1:1'" in out["unreachable"]
+
+
+@pytest.mark.parametrize("ends", ["NULL", 'stop("that is all")'])
+def test_r_may_end_while_a_herd_is_open(
+    tiny_path: Callable[[str], Path], tmp_path: Path, ends: str
+) -> None:
+    program = tmp_path / "ends.R"
+    program.write_text(
+        "library(llamaherd)\n"
+        f'model <- model_load("{tiny_path("llama")}")\n'
+        'herd <- context_create(model, cluster = "local", n_actors = 1, num_cpus = 1)\n'
+        'cat(generate_parallel(herd, "a", max_tokens = 2, ignore_eos = TRUE))\n'
+        f"{ends}\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        rscript.command(program),
+        env=rscript.environment(RAY_ADDRESS=""),
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == (0 if ends == "NULL" else 1), done.stderr
+
+
+def test_a_missing_ray_is_told_with_the_cure_in_r(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    model = _r.model_load(str(tiny_path("llama")), {})["value"]["python"]
+    job = _r.herd_start(model, "local", {"n_actors": 2})["value"]["job"]
+    assert _r.herd_wait(job, 60)["value"]
+    status = _r.herd_result(job)
+    assert status["error_type"] == "ClusterError"
+    assert "Python's package ray cannot be imported" in status["message"]
+    assert 'virtualenv_install("r-llamaherd", "ray")' in status["message"]
+    assert "pip install" not in status["message"]
