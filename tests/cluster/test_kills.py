@@ -14,16 +14,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ray = pytest.importorskip("ray")
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "build/cluster/kills.json"
-N_KILLS, N_PROMPTS, SEED = 20, 900, 11
-SETTINGS = {"max_tokens": 48, "ignore_eos": True, "temperature": 0.8, "seed": SEED}
+N_KILLS, N_PROMPTS, SEED = 20, 8000, 11
+SETTINGS = {"max_tokens": 64, "ignore_eos": True, "temperature": 0.8, "seed": SEED}
 
 
 def prompts() -> list[str]:
@@ -37,7 +41,7 @@ def kill_now_and_then(herd: lh.ray.Herd, is_over: threading.Event) -> list[float
     """Kills a worker that is ready, whichever, until there were enough."""
     random = Random(SEED)
     started_s, when = time.monotonic(), []
-    while len(when) < N_KILLS and not is_over.wait(random.uniform(0.2, 4.0)):
+    while len(when) < N_KILLS and not is_over.wait(random.uniform(0.2, 3.0)):
         pid = random.choice(herd.actors).pid
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -45,11 +49,11 @@ def kill_now_and_then(herd: lh.ray.Herd, is_over: threading.Event) -> list[float
     return when
 
 
-def test_kills_lose_nothing(smollm2_path: Path, tmp_path: Path) -> None:
+def test_kills_lose_nothing(tiny_path: Callable[[str], Path], tmp_path: Path) -> None:
     journal = tmp_path / "kills.journal"
     with (
         tempfile.TemporaryDirectory(prefix="lh", dir="/tmp") as folder,
-        lh.Model(smollm2_path) as model,
+        lh.Model(tiny_path("llama")) as model,
     ):
         with lh.Context(model, deterministic=True, n_threads=2) as context:
             expected = lh.generate_parallel(context, prompts(), **SETTINGS)
