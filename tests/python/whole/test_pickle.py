@@ -10,7 +10,7 @@ import pickle
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, is_typeddict
 
 import llamaherd as lh
 import numpy as np
@@ -79,7 +79,8 @@ def example(cls: type) -> Any:
 
 
 def public_classes() -> list[type]:
-    return [cls for cls in map(vars(lh).get, lh.__all__) if inspect.isclass(cls)]
+    classes = [cls for cls in map(vars(lh).get, lh.__all__) if inspect.isclass(cls)]
+    return [cls for cls in classes if not is_typeddict(cls)]  # nothing but dicts
 
 
 def state(thing: object) -> object:
