@@ -100,8 +100,8 @@ int32_t lh_model_load(const char* path, const lh_model_params* params, lh_model*
                       lh_error* error) {
   return guard(error, [&] {
     deref(out, "out") = nullptr;
-    *out = lh_model::hand_out(
-        lh_model::load(&deref(path, "path"), deref(params, "params")));
+    *out =
+        lh_model::hand_out(lh_model::load(&deref(path, "path"), deref(params, "params")));
   });
 }
 

@@ -82,7 +82,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   };
   explicit lh_model(llama_model* model);
 
-  std::shared_ptr<lh_model> handed_out_;        // itself, while the caller has it
+  std::shared_ptr<lh_model> handed_out_;         // itself, while the caller has it
   std::unique_ptr<llama_model, Deleter> owned_;  // empty for a borrowed model
   lh::Adapters adapters_;  // after it: what the model would free must be freed before
   llama_model* model_;
