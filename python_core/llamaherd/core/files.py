@@ -1,8 +1,10 @@
-"""What a file holds, in a hash."""
+"""What a file holds, in a hash, and making sure that its name stays."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BLOCK = 1 << 20  # bytes, hashed in about a millisecond
+# Not to be had there: a folder that may be written to but not listed, network drives.
+_NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
 
 
 def digest_of(
@@ -37,3 +41,24 @@ def digest_of(
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, in hexadecimal."""
     return (digest_of(path) or b"").hex()
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable: those of new files, and of replaced ones.
+
+    Does nothing on Windows, nor where the file system cannot do it.
+
+    Raises:
+        OSError: The disk fails.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 import psutil
 
 from llamaherd.core import checks
-from llamaherd.core.files import sha256_of
+from llamaherd.core.files import sha256_of, sync_folder
 from llamaherd.research.estimation.gold_file import escaped
 from llamaherd.runs.columns import cleaned
 from llamaherd.runs.inputs import delimiter_of, format_of
@@ -212,12 +212,7 @@ def replacing(path: Path) -> Iterator[Path]:
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         draft.replace(path)
-        if hasattr(os, "O_DIRECTORY"):  # POSIX: a name is durable when its folder is
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 

@@ -1,11 +1,14 @@
-"""Tests of hashes of files."""
+"""Tests of hashes of files, and of names that stay."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from typing import TYPE_CHECKING
 
-from llamaherd.core.files import digest_of, sha256_of
+import pytest
+from llamaherd.core.files import digest_of, sha256_of, sync_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,3 +35,28 @@ def test_hashing_ends_when_it_is_cancelled(tmp_path: Path) -> None:
 
     assert digest_of(file, is_cancelled) is None
     assert len(asked) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="Windows syncs no folders")
+def test_the_folder_itself_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    sync_folder(tmp_path)
+    assert synced == [tmp_path.stat().st_ino]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="Windows syncs no folders")
+def test_a_folder_that_cannot_be_synced_is_no_error_but_a_broken_disk_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(number: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for number in (errno.EINVAL, errno.ENOTSUP):  # a network drive's answers
+        monkeypatch.setattr(os, "fsync", lambda _, number=number: refuse(number))
+        sync_folder(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda _: refuse(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        sync_folder(tmp_path)
