@@ -21,10 +21,10 @@ import argparse
 import csv
 import json
 import random
-import re
 from pathlib import Path
 
 import llamaherd as lh
+import marked
 import numpy as np
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "probabilities.md"
@@ -142,11 +142,7 @@ def main() -> None:
             for some in ([], shots):
                 lines += rows_of(model, path.stem, texts, truth, some)
                 print("\n".join(lines), flush=True)
-    page = PAGE.read_text(encoding="utf-8")
-    start, end = "<!-- accuracy -->\n", "<!-- end of accuracy -->"
-    table = "\n".join([f"{start}{lines[0]}", *lines[1:], end])
-    page = re.sub(f"{start}.*{end}", lambda _: table, page, flags=re.DOTALL)
-    PAGE.write_text(page, encoding="utf-8")
+    marked.write(PAGE, {"accuracy": "\n".join(lines)})
 
 
 if __name__ == "__main__":

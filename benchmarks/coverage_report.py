@@ -8,14 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from marked import replaced
+
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs/estimates.md"
-_MARKED = "(<!-- coverage: {} -->\n).*?(<!-- end of coverage -->)"
 _METHODS = {"naive": "naive", "gold": "gold alone", "ppi": "PPI++", "dsl": "DSL"}
 _NAMES = {
     ("mean", 0): "share",
@@ -67,19 +67,6 @@ def design_table(found: dict[str, Any], design: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def replaced(page: str, name: str, text: str) -> str:
-    """The page with other text between two marks.
-
-    Raises:
-        ValueError: It has no such marks.
-    """
-    pattern = re.compile(_MARKED.format(name), re.DOTALL)
-    made, n = pattern.subn(lambda match: f"{match[1]}{text}{match[2]}", page)
-    if n != 1:
-        raise ValueError(f"{PAGE} has no place for {name}")
-    return made
-
-
 def main() -> None:
     """Writes the page, or tells whether it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -89,9 +76,9 @@ def main() -> None:
     args = parser.parse_args()
     found = json.loads(args.json.read_text(encoding="utf-8"))
     page = PAGE.read_text(encoding="utf-8")
-    made = replaced(page, "setting", setting(found))
+    made = replaced(page, "coverage: setting", setting(found))
     for design in ("simple", "stratified", "uncertainty"):
-        made = replaced(made, design, design_table(found, design))
+        made = replaced(made, f"coverage: {design}", design_table(found, design))
     if args.check:
         sys.exit(made != page)
     PAGE.write_text(made, encoding="utf-8")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import tempfile
 import time
@@ -18,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import llamaherd as lh
+import marked
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results/herd.json"
 PAGE = HERE.parent / "docs/cluster.md"
-_MARKED = re.compile("(<!-- herd -->\n).*?(<!-- end of herd -->)", re.DOTALL)
 TOPICS = ("the sea", "bread", "winter", "an old town", "music", "a long road", "rain")
 
 
@@ -112,19 +111,6 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows)]) + "\n"
 
 
-def write_page(found: dict[str, Any]) -> None:
-    """Puts the figures where the page has a place for them.
-
-    Raises:
-        ValueError: It has none.
-    """
-    page = PAGE.read_text(encoding="utf-8")
-    made, n = _MARKED.subn(lambda match: f"{match[1]}{table(found)}{match[2]}", page)
-    if n != 1:
-        raise ValueError(f"{PAGE} has no place for herd")
-    PAGE.write_text(made, encoding="utf-8")
-
-
 def main() -> None:
     """Measures, or writes the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -135,7 +121,8 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write docs/cluster.md")
     args = parser.parse_args()
     if args.page:
-        write_page(json.loads(args.output.read_text(encoding="utf-8")))
+        found = json.loads(args.output.read_text(encoding="utf-8"))
+        marked.write(PAGE, {"herd": table(found)})
         return
     if args.model is None:
         parser.error("MODEL is missing")

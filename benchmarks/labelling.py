@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
+import marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,28 +118,16 @@ def table(paths: list[str]) -> list[str]:
     return lines
 
 
-def write(page: Path, name: str, lines: list[str]) -> None:
-    """Puts lines between a page's marks."""
-    begin, end = f"<!-- labelling: {name} -->\n", "<!-- end of labelling -->"
-    before, rest = page.read_text(encoding="utf-8").split(begin)
-    after = rest.split(end, 1)[1]
-    text = before + begin + "\n".join(lines) + "\n" + end + after
-    page.write_text(text, encoding="utf-8")
-
-
 def main() -> None:
     """Measure and write."""
     lines = table(sys.argv[1:])
-    write(PAGE, "labelling", lines)
+    marked.write(PAGE, {"labelling: labelling": "\n".join(lines)})
     # Of the first model, without its name.
     first = lines[2].split("|")[1]
     short = [line.split("|") for line in lines if line.split("|")[1] == first]
     rows = [f"| {way.strip()} | {right.strip()} |" for _, _, way, right, *_ in short]
-    write(
-        README,
-        "ways",
-        [f"| asked by | right, of {len(TEXTS)} |", "| --- | ---: |", *rows],
-    )
+    head = [f"| asked by | right, of {len(TEXTS)} |", "| --- | ---: |"]
+    marked.write(README, {"labelling: ways": "\n".join([*head, *rows])})
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import marked
 import numpy as np
 from llamaherd.schedule.shards import plan_shards
 
@@ -29,7 +29,6 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results/sharding.json"
 PAGE = HERE.parent / "docs/cluster.md"
 N_VOCAB, N_SHARDS, N_ANSWER = 50_000, 64, 16
-_MARKED = re.compile("(<!-- sharding -->\n).*?(<!-- end of sharding -->)", re.DOTALL)
 
 
 def lengths(rng: np.random.Generator, n: int, median: int, most: int) -> np.ndarray:
@@ -151,19 +150,6 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_page(found: dict[str, Any]) -> None:
-    """Puts the figures where the page has a place for them.
-
-    Raises:
-        ValueError: It has none.
-    """
-    page = PAGE.read_text(encoding="utf-8")
-    made, n = _MARKED.subn(lambda match: f"{match[1]}{table(found)}{match[2]}", page)
-    if n != 1:
-        raise ValueError(f"{PAGE} has no place for sharding")
-    PAGE.write_text(made, encoding="utf-8")
-
-
 def main() -> None:
     """Measures, or writes the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -173,7 +159,8 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write docs/cluster.md")
     args = parser.parse_args()
     if args.page:
-        write_page(json.loads(args.output.read_text(encoding="utf-8")))
+        found = json.loads(args.output.read_text(encoding="utf-8"))
+        marked.write(PAGE, {"sharding": table(found)})
         return
     rows = []
     for name in ASSUMED:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from marked import replaced
+
 PAGE = Path(__file__).resolve().parents[1] / "docs/structured.md"
-_MARKED = "(<!-- structured: {} -->\n).*?(<!-- end of structured -->)"
 
 
 def answers_table(found: dict[str, Any]) -> str:
@@ -77,12 +77,6 @@ def _table(found: dict[str, Any], rows: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def replaced(page: str, name: str, table: str) -> str:
-    """The page with another table."""
-    pattern = re.compile(_MARKED.format(name), re.DOTALL)
-    return pattern.sub(lambda match: f"{match[1]}{table}{match[2]}", page)
-
-
 def main() -> None:
     """Writes the page, or tells whether it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -95,7 +89,8 @@ def main() -> None:
     for name, table in tables.items():
         path = getattr(args, name)
         if path is not None:
-            made = replaced(made, name, table(json.loads(path.read_text())))
+            part = table(json.loads(path.read_text()))
+            made = replaced(made, f"structured: {name}", part)
     if args.check:
         sys.exit(made != page)
     PAGE.write_text(made, encoding="utf-8")

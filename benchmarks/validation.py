@@ -13,11 +13,11 @@ sample.
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
 import llamaherd as lh
+import marked
 import numpy as np
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation.md"
@@ -116,13 +116,6 @@ def selective(found: lh.Validation, labels: list[str], truth: list[str]) -> list
     return lines
 
 
-def filled(page: str, name: str, text: str) -> str:
-    """The page with another part of that name."""
-    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    pattern = f"{re.escape(start)}.*?{re.escape(end)}"
-    return re.sub(pattern, lambda _: f"{start}{text}\n{end}", page, flags=re.DOTALL)
-
-
 def main() -> None:
     """Writes the example and the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -133,15 +126,14 @@ def main() -> None:
     frame = {"label": labels, "prob": probs.max(axis=1).tolist()}
     gold = drawn(frame, coders, SEED)
     example = lh.validate(labels, gold, prob=probs, labels=LABELS)
-    page = PAGE.read_text(encoding="utf-8")
-    page = filled(page, "example", f"```\n{example!r}\n```")
+    parts = {"example": f"```\n{example!r}\n```"}
     head = [
         f"{draws:,} gold samples of {N_GOLD}, one person's codes.\n",
         "| | all texts | weighted: mean | interval has it | unweighted: mean | has it |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     lines = coverage(frame, probs, coders[0], draws)
-    page = filled(page, "coverage", "\n".join([*head, *lines]))
+    parts["coverage"] = "\n".join([*head, *lines])
     head = [
         "| wanted | reached by | for people | the model keeps | their accuracy |",
         "| ---: | --- | ---: | ---: | ---: |",
@@ -150,8 +142,8 @@ def main() -> None:
         labels, drawn(frame, coders[:1], SEED, "simple"), prob=probs, labels=LABELS
     )
     lines = selective(one, labels, coders[0])
-    page = filled(page, "selective", "\n".join([*head, *lines]))
-    PAGE.write_text(page, encoding="utf-8")
+    parts["selective"] = "\n".join([*head, *lines])
+    marked.write(PAGE, parts)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _FOLDER = _CACHE / "llamaherd" / "models"
 
+# Where models and tokens are looked for.
+_PLACES = (
+    *("HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN"),
+    *("HF_HUB_OFFLINE", "OLLAMA_MODELS", "LLAMAHERD_CACHE_DIR"),
+)
+
 
 # First, as xdist writes the group into the test's name.
 @pytest.hookimpl(tryfirst=True)
@@ -45,6 +51,19 @@ def _model_path(variable: str, name: str) -> Path:
     if not path.exists():
         pytest.fail(f"{path} is missing: run `make models`, or set {variable}")
     return path
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of models, empty. Nothing of this user's is seen, or written to."""
+    for name in _PLACES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no_token"))
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+    monkeypatch.setenv("NO_PROXY", "*")
+    return tmp_path / "xdg" / "llamaherd" / "models"
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,9 @@ describe <- function(x) {
   if (is.null(x)) {
     return("NULL")
   }
+  if (any(startsWith(class(x), "llamaherd_"))) {
+    return(sprintf("a <%s>", class(x)[[1]])) # its inner parts are nobody's business
+  }
   if (!is.atomic(x) || !is.null(attr(x, "class"))) {
     return(sprintf("a <%s> of length %d", class(x)[[1]], length(x)))
   }

@@ -43,7 +43,7 @@
 #' @param seed A whole number. `NULL`: a random one, which the result's `design` tells.
 #' @param gold A `llamaherd_gold`.
 #' @param path Of a CSV. For `read_gold()` also several, of a coder each, or a data frame with a
-#'   column `id` and one for each coder.
+#'   column `id` and one for each coder. Texts of the sample without a row are told in a warning.
 #' @param coders Names of the columns for codes.
 #' @param blind Whether to leave out the model's label and the probability.
 #' @param shuffle Whether to write in a random order.

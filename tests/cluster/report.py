@@ -8,10 +8,15 @@ What was not measured since the last `make clean` stays as it is.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import marked  # noqa: E402 - from there
+
 FOLDER = ROOT / "build/cluster"
 PAGE = ROOT / "docs/cluster.md"
 
@@ -84,7 +89,7 @@ def slurm(found: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Write the page."""
-    text = PAGE.read_text(encoding="utf-8")
+    parts = {}
     for name, source, lines_of in (
         ("namespaces", "namespaces", namespaces),
         ("actors", "namespaces", costs),
@@ -96,11 +101,8 @@ def main() -> None:
         if not file.exists():
             continue
         lines = "\n".join(lines_of(json.loads(file.read_text())))
-        start = f"<!-- {name}: made by tests/cluster/report.py -->\n"
-        before, _, rest = text.partition(start)
-        _, end, after = rest.partition(f"<!-- /{name} -->")
-        text = f"{before}{start}{lines}\n{end}{after}"
-    PAGE.write_text(text, encoding="utf-8")
+        parts[f"{name}: made by tests/cluster/report.py"] = lines
+    marked.write(PAGE, parts)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
-import pytest
+import ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-ray = pytest.importorskip("ray")
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "build/cluster/kills.json"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytest.importorskip("ray")
-
 PROMPTS = [f"A beginning that is shared. No. {i * 7 % 12}: " for i in range(24)]
 
 

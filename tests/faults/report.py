@@ -13,6 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import marked
+
 ACTIONS = {
     "call": "calls",
     "cancelled_call": "cancelled ones",
@@ -23,7 +28,8 @@ ACTIONS = {
     "asyncio": "event loops",
     "interrupted": "of all of them interrupted",
 }
-PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "reliability.md"
+MARK = "{}: made by tests/faults/report.py"
 
 
 def table(report: dict[str, Any]) -> str:
@@ -95,19 +101,11 @@ context |
 | threads at rest | {" to ".join(map(str, sorted({threads[0], threads[-1]})))} |"""
 
 
-def replaced(page: str, name: str, text: str) -> str:
-    start, end = f"<!-- {name}: made by tests/faults/report.py -->\n", f"<!-- /{name} -->"
-    head, _, rest = page.partition(start)
-    _, _, tail = rest.partition(end)
-    return f"{head}{start}{text}\n{end}{tail}"
-
-
 def main() -> None:
     name, path = sys.argv[1], Path(sys.argv[2])
     report = json.loads(path.read_text(encoding="utf-8"))
     text = {"faults": table, "soak": soak, "callers": callers}[name](report)
-    page = replaced(PAGE.read_text(encoding="utf-8"), name, text)
-    PAGE.write_text(page, encoding="utf-8")
+    marked.write(PAGE, {MARK.format(name): text})
 
 
 if __name__ == "__main__":

@@ -15,10 +15,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent
-PAGE = FOLDER.parent.parent / "docs" / "reliability.md"
-START = "<!-- strangers: made by tests/strangers/run.py -->\n"
-END = "<!-- /strangers -->"
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import marked
+
+PAGE = ROOT / "docs" / "reliability.md"
+MARK = "strangers: made by tests/strangers/run.py"
 
 
 def rows_of(topic: Path) -> list[dict[str, Any]]:
@@ -49,10 +53,7 @@ def main() -> None:
             print(line_of(row), flush=True)
             rows.append(row)
     if chosen == topics:
-        page = PAGE.read_text(encoding="utf-8")
-        before, _, rest = page.partition(START)
-        _, _, after = rest.partition(END)
-        PAGE.write_text(f"{before}{START}{table(rows)}\n{END}{after}", encoding="utf-8")
+        marked.write(PAGE, {MARK: table(rows)})
     failed = [row for row in rows if row["held"] < row["tries"]]
     if failed:
         raise SystemExit(f"{len(failed)} of {len(rows)} did not hold")

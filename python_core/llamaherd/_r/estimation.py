@@ -12,7 +12,7 @@ from llamaherd.research.estimation.fitting import fit_regression
 from llamaherd.research.estimation.formulas import Matrices
 from llamaherd.research.estimation.gold import gold_sample
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_read import read_gold
+from llamaherd.research.estimation.gold_read import read_gold, warn_of_missing
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.statistics import sampling
 
@@ -73,7 +73,11 @@ def gold_read(paths: Sequence[str], sample: str | None) -> dict[str, Any]:
 def gold_codes(
     sample: str, ids: Sequence[str], codes: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
-    """A sample with codes, which stand in any order beside their ids."""
+    """A sample with codes, which stand in any order beside their ids.
+
+    Warns:
+        UserWarning: Texts of the sample have no row, as `read_gold` does.
+    """
     known = GoldSample.from_json(sample)
     places = {identifier: i for i, identifier in enumerate(known.ids)}
     for identifier in ids:
@@ -86,7 +90,9 @@ def gold_codes(
         made[coder] = [None] * len(known)
         for identifier, value in zip(ids, values, strict=True):
             made[coder][places[identifier]] = value
-    return _for_r(known.with_codes(made))
+    coded = known.with_codes(made)
+    warn_of_missing(known, {places[identifier] for identifier in ids})
+    return _for_r(coded)
 
 
 @boundary

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
+from llamaherd.core.files import sha256_of
 from llamaherd.hub import fetch, folders
 from llamaherd.hub.tokens import checked_token
-from llamaherd.hub.transfer import Cancelled, Watch, sha256_of
+from llamaherd.hub.transfer import Cancelled, Watch
 from llamaherd.native import abi, shim
 from llamaherd.optimize import cached
 from llamaherd.run.threads import start_thread, wait_for

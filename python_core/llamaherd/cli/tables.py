@@ -252,11 +252,10 @@ def _spec(task: Task | None, table: str, given: dict[str, Any]) -> RunSpec:
             )
         given = {key: _absolute(key, value) for key, value in given.items()}
     else:
-        tables: dict[str, dict[str, Any]] = {}
-        first = {key: given.pop(key) for key in list(given) if key == "classify.labels"}
-        for key, value in first.items():
-            tables.setdefault(key.split(".")[0], {})[key.split(".")[1]] = value
-        spec = spec_of({"task": task or "generate", "input": table, **tables}, Path.cwd())
+        told: dict[str, Any] = {"task": task or "generate", "input": table}
+        if "classify.labels" in given:  # without them there is no such run
+            told["classify"] = {"labels": given.pop("classify.labels")}
+        spec = spec_of(told, Path.cwd())
     for name in ("n_threads", "deterministic"):  # a key of another table for each task
         if name in given:
             where = "embed" if spec.task == "embed" else "context"

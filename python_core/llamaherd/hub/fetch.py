@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from llamaherd.core import checks
 from llamaherd.core.errors import DownloadError, ModelLoadError
+from llamaherd.core.files import sha256_of
 from llamaherd.hub import folders, huggingface, quantizations
 from llamaherd.hub.ollama import ollama_path
 from llamaherd.hub.quantizations import Offer, RemoteFile, available_bytes
@@ -27,7 +28,7 @@ from llamaherd.hub.sources import (
     parse,
 )
 from llamaherd.hub.tokens import checked_token, endpoint, is_offline, token_to_use
-from llamaherd.hub.transfer import Wanted, Watch, download, sha256_of, shown_url
+from llamaherd.hub.transfer import Wanted, Watch, download, shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

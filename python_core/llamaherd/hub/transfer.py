@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from llamaherd.core.errors import DownloadError
+from llamaherd.core.files import sha256_of
 from llamaherd.hub.quantizations import gigabytes
 
 if sys.platform != "win32":
@@ -108,15 +109,6 @@ def download(wanted: Wanted, watch: Watch) -> str:
             if wait_s is None or n_tries >= _MOST_TRIES:
                 raise DownloadError(_failure(wanted, reason, n_now)) from None
             _sleep(wait_s, watch)
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
-    hasher = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            hasher.update(block)
-    return hasher.hexdigest()
 
 
 def shown_url(url: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from llamaherd.core.errors import JournalError
+from llamaherd.core.files import sync_folder
 from llamaherd.journal.file import check, refusals
 from llamaherd.journal.look import look
 
@@ -47,5 +48,6 @@ def _replace(draft: Path, target: Path) -> None:
             sink.flush()
             os.fsync(sink.fileno())
         part.replace(target)
+        sync_folder(target.parent)
     finally:
         part.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from llamaherd.core.errors import JournalError
+from llamaherd.core.files import sync_folder
 from llamaherd.journal.disks import network_type
 from llamaherd.journal.look import (
     ROLLBACK,
@@ -178,12 +179,7 @@ def create(name: str, path: Path) -> None:
                 draft.rename(path)
     finally:
         _remove(draft)
-    if hasattr(os, "O_DIRECTORY"):  # POSIX: a name is durable when its folder is
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    sync_folder(path.parent)
 
 
 def _check_no_log(name: str, path: Path) -> None:

@@ -6,12 +6,12 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from llamaherd.core.files import digest_of
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
     from pathlib import Path
-
-_BLOCK = 1 << 20  # bytes, hashed in about a millisecond
 
 
 class ModelFile:
@@ -64,7 +64,7 @@ class ModelFile:
         if self._sha256 is None:
             hashes = []
             for path in self._paths:
-                part = sha256_of(path, is_cancelled)
+                part = digest_of(path, is_cancelled)
                 if part is None:
                     return None
                 hashes.append(part)
@@ -98,17 +98,3 @@ def parts_of(path: Path) -> list[Path]:
         for i in range(1, n_parts + 1)
     ]
     return parts if all(part.is_file() for part in parts) else [path]
-
-
-def sha256_of(
-    path: Path, is_cancelled: Callable[[], bool] = lambda: False
-) -> bytes | None:
-    """SHA-256 of one file's content; None if cancelled."""
-    hasher = hashlib.sha256()
-    block = memoryview(bytearray(_BLOCK))
-    with path.open("rb", buffering=0) as file:
-        while n_read := file.readinto(block):
-            if is_cancelled():
-                return None
-            hasher.update(block[:n_read])
-    return hasher.digest()

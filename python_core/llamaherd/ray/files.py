@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ModelLoadError
+from llamaherd.core.files import sha256_of
 from llamaherd.hub.folders import model_cache_dir
-from llamaherd.model.file import ModelFile, parts_of, sha256_of
+from llamaherd.model.file import ModelFile, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ def hashed(files: Sequence[Wanted], n_model: int) -> list[Wanted]:
         ModelLoadError: One was removed meanwhile.
     """
     try:
-        hashes = [_sha256(Path(file.path)) for file in files]
+        hashes = [sha256_of(Path(file.path)) for file in files]
     except OSError as error:
         raise ModelLoadError(f"the model's file is gone: {error}") from None
     together = hashlib.sha256("".join(hashes[:n_model]).encode()).hexdigest()
@@ -161,7 +162,7 @@ def _is(path: Path, wanted: Wanted) -> bool:
         identity = _identity(path)
         if identity[0] and identity == wanted.identity:
             return True
-        return bool(wanted.sha256) and _sha256(path) == wanted.sha256
+        return bool(wanted.sha256) and sha256_of(path) == wanted.sha256
     except OSError:
         return False
 
@@ -178,7 +179,3 @@ def _kept(file: Wanted) -> Path | None:
     if not file.folder:
         return None
     return model_cache_dir() / _RECEIVED / file.folder / Path(file.path).name
-
-
-def _sha256(path: Path) -> str:
-    return (sha256_of(path) or b"").hex()

@@ -54,9 +54,8 @@ class Handle:
         is_alone: bool = True,
         stream: bool = False,
     ) -> None:
-        self._loop: GroupLoop | None = (
-            loop  # None after the end: it keeps an engine alive
-        )
+        # None after the end: it keeps an engine alive.
+        self._loop: GroupLoop | None = loop
         self._request = request
         self._owner: object = owner
         self._changed = Condition()

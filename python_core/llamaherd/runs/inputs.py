@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core import checks
+from llamaherd.core.files import sha256_of
 from llamaherd.runs.spec import STREAM
 from llamaherd.runs.text_tables import CsvTable, JsonlTable
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from llamaherd.runs.tables import Table
 
 Format = Literal["csv", "jsonl", "parquet"]
-
-_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +92,7 @@ def _looked_through(spec: RunSpec, file: Path, kind: Format) -> Input:
     name = "stdin" if spec.input == STREAM else file.name
     try:
         state = _state_of(file)
-        sha256 = file_sha256(file)
+        sha256 = sha256_of(file)
         table: Table
         if kind == "parquet":
             from llamaherd.runs.parquet import ParquetTable  # noqa: PLC0415 - an extra
@@ -113,15 +111,6 @@ def _looked_through(spec: RunSpec, file: Path, kind: Format) -> Input:
     return Input(
         table=table, format=kind, sha256=sha256, name=name, _file=file, _state=state
     )
-
-
-def file_sha256(file: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
-    hasher = hashlib.sha256()
-    with file.open("rb") as stream:
-        while part := stream.read(_BLOCK_BYTES):
-            hasher.update(part)
-    return hasher.hexdigest()
 
 
 def _state_of(file: Path) -> tuple[int, ...]:

@@ -49,15 +49,8 @@ def own_rows(
             for prompt in part
         ]
         return np.asarray(shard_of(np.array(sizes, dtype=np.int64), n) == i - 1)
-    parse = parsing("auto", chat=spec.chat)
-    tokens: list[array[int]] = []
-    for part in _prompts(spec, table, size):
-        texts = rendered(model, part, chat=spec.chat, system=spec.system)
-        tokens += [
-            tokens_or_problem(model, f"prompts[{len(tokens) + k}]", text, parse)[0]
-            for k, text in enumerate(texts)
-        ]
     wanted = np.zeros(table.n_rows, dtype=np.bool_)
+    tokens = _tokens(spec, model, table, size)
     wanted[plan_shards(tokens, n, _n_answer(spec)).members[i - 1]] = True
     return wanted
 
@@ -76,6 +69,16 @@ def _prompts(spec: RunSpec, table: Table, size: int) -> Iterator[list[str]]:
         yield [
             "" if row.problem else template.filled(row.values)[0] for row in block.rows
         ]
+
+
+def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[array[int]]:
+    """Tokens of the prompts of all rows; none of one that fails."""
+    parse = parsing("auto", chat=spec.chat)
+    n = 0
+    for part in _prompts(spec, table, size):
+        for text in rendered(model, part, chat=spec.chat, system=spec.system):
+            yield tokens_or_problem(model, f"prompts[{n}]", text, parse)[0]
+            n += 1
 
 
 def _n_answer(spec: RunSpec) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import json
 import math
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.runs.csv_rows import csv_rows
 from llamaherd.runs.tables import Block, Row
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from llamaherd.runs.tables import Kind
 
-_MAX_CELL = 64 << 20  # characters; what is longer is a quote that nobody closed
 _MAX_COLUMNS = 10_000
 _INT64 = range(-(2**63), 2**63)
 
@@ -32,7 +31,8 @@ class CsvTable:
         delimiter: Between cells.
 
     Raises:
-        ValueError: It has no header, a column twice, or quotes that are wrong.
+        ValueError: It has no header, a column twice, or quotes so wrong that it cannot
+            be told where rows end.
         OSError: It cannot be read.
     """
 
@@ -46,28 +46,30 @@ class CsvTable:
 
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in order, up to so many at a time."""
-        yield from _blocks((self._row(cells) for cells in self._lines()), size)
+        yield from _blocks((self._row(*line) for line in self._lines()), size)
 
-    def _row(self, cells: list[str]) -> Row:
+    def _row(self, cells: list[str], problem: str) -> Row:
         n = len(self._header)
-        problem = ""
         if len(cells) != n:
-            problem = f"the row has {len(cells)} cells, the header {n}"
+            problem = problem or f"the row has {len(cells)} cells, the header {n}"
             cells = [*cells[:n], *[""] * (n - len(cells))]
         for name, cell in zip(self._header, cells, strict=True):
             found = undecoded(cell)
             if found:
-                problem = f"column {name!r} is not valid {self._encoding}: {found}"
+                where = f"column {name!r} is not valid {self._encoding}"
+                problem = problem or f"{where}: {found}"
                 cells = [_readable(each) for each in cells]
                 break
         return Row(dict(zip(self._header, cells, strict=True)), problem)
 
     def _read_header(self) -> list[str]:
-        header = next(self._all(), None)
+        header, problem = next(self._all(), (None, ""))
         if header is None:
             raise ValueError(
                 "it is empty: a CSV file begins with the names of its columns"
             )
+        if problem:
+            raise ValueError(f"the names of its columns cannot be read: {problem}")
         if len(header) > _MAX_COLUMNS:
             raise ValueError(f"it has {len(header)} columns, more than {_MAX_COLUMNS}")
         for i, name in enumerate(header):
@@ -80,27 +82,14 @@ class CsvTable:
                 )
         return header
 
-    def _lines(self) -> Iterator[list[str]]:
+    def _lines(self) -> Iterator[tuple[list[str], str]]:
         return islice(self._all(), 1, None)
 
-    def _all(self) -> Iterator[list[str]]:
-        """All lines that are not blank."""
-        csv.field_size_limit(_MAX_CELL)
+    def _all(self) -> Iterator[tuple[list[str], str]]:
         with self._file.open(
             encoding=_tolerant(self._encoding), errors="surrogateescape", newline=""
         ) as text:
-            reader = csv.reader(text, delimiter=self._delimiter, strict=True)
-            start = 1  # of a row that may be of several lines
-            try:
-                for cells in reader:
-                    if cells:
-                        yield cells
-                    start = reader.line_num + 1
-            except csv.Error as error:
-                raise ValueError(
-                    f"the row that begins in line {start} is no CSV: {error}; is a quote "
-                    "within a text not doubled, or not closed?"
-                ) from None
+            yield from csv_rows(text, self._delimiter)
 
 
 class JsonlTable:

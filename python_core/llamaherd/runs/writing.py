@@ -14,9 +14,10 @@ from typing import IO, TYPE_CHECKING, Protocol
 import psutil
 
 from llamaherd.core import checks
+from llamaherd.core.files import sha256_of, sync_folder
 from llamaherd.research.estimation.gold_file import escaped
 from llamaherd.runs.columns import cleaned
-from llamaherd.runs.inputs import delimiter_of, file_sha256, format_of
+from llamaherd.runs.inputs import delimiter_of, format_of
 from llamaherd.runs.spec import STREAM
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def writing(
                 yield text
                 text.close()
     if kind != "parquet":
-        told = json.loads(meta) | {"output_sha256": file_sha256(path)}
+        told = json.loads(meta) | {"output_sha256": sha256_of(path)}
         with replacing(path.with_name(path.name + META)) as draft:
             draft.write_text(f"{json.dumps(told, indent=2)}\n", encoding="utf-8")
 
@@ -211,12 +212,7 @@ def replacing(path: Path) -> Iterator[Path]:
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         draft.replace(path)
-        if hasattr(os, "O_DIRECTORY"):  # POSIX: a name is durable when its folder is
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 

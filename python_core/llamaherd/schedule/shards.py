@@ -8,25 +8,23 @@ every machine.
 
 from __future__ import annotations
 
-import sys
-from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.schedule.keys import Keys
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from array import array
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
 # How far from an even share a cut may be, as a part of that share, to lose less.
 _TOLERANCE = 0.01
-_TOKEN_BYTES = 4
-
-_S = TypeVar("_S", bytes, "array[int]")
 
 
 class DepthFirst:
@@ -36,7 +34,7 @@ class DepthFirst:
     with alike is computed for the first of them.
 
     Args:
-        prompts: Each an int32[n_tokens].
+        prompts: Each an int32[n_tokens]; taken one after another.
         n_answer: Tokens that an answer costs beside its prompt: of all, or of each.
         order: The prompts' numbers in such an order, where it is known already.
 
@@ -52,28 +50,23 @@ class DepthFirst:
 
     def __init__(
         self,
-        prompts: Sequence[array[int]],
+        prompts: Iterable[array[int]],
         n_answer: int | Sequence[int] = 0,
         order: Sequence[int] | None = None,
     ) -> None:
+        keys = Keys(prompts)
         answers = np.asarray(n_answer, dtype=np.int64)
-        if answers.ndim and len(answers) != len(prompts):
+        if answers.ndim and len(answers) != len(keys):
             raise ValueError(
-                f"n_answer must have one element per prompt ({len(prompts)}), "
+                f"n_answer must have one element per prompt ({len(keys)}), "
                 f"not {len(answers)}"
             )
-        n_head = _n_head(prompts)  # or of a codebook there would be very many copies
-        keys = [_key(prompt[n_head:]) for prompt in prompts]
-        if order is None:
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-        shared = np.zeros(len(keys), dtype=np.int64)
-        for k in range(1, len(order)):
-            shared[k] = n_head + _n_common(keys[order[k - 1]], keys[order[k]])
-        lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
-        self.order: NDArray[np.int64] = np.array(order, dtype=np.int64)
-        self.shared: NDArray[np.int64] = shared
-        own = np.broadcast_to(answers, lengths.shape)
-        self.costs: NDArray[np.int64] = (lengths + own)[self.order] - shared
+        self.order: NDArray[np.int64] = (
+            keys.order() if order is None else np.array(order, dtype=np.int64)
+        )
+        self.shared: NDArray[np.int64] = keys.shared(self.order)
+        own = np.broadcast_to(answers, len(keys))
+        self.costs: NDArray[np.int64] = (keys.lengths + own)[self.order] - self.shared
 
     def __len__(self) -> int:
         return len(self.order)
@@ -136,14 +129,14 @@ class Shards:
 
 
 def plan_shards(
-    prompts: Sequence[array[int]],
+    prompts: Iterable[array[int]],
     n_shards: int,
     n_answer: int | Sequence[int] = 0,
 ) -> Shards:
     """Divides prompts so that each shard costs about the same and little is lost.
 
     Args:
-        prompts: Each an int32[n_tokens].
+        prompts: Each an int32[n_tokens]; taken one after another.
         n_shards: 1 or more; some are empty where there are fewer prompts.
         n_answer: Tokens that an answer costs beside its prompt: of all, or of each.
 
@@ -164,32 +157,3 @@ def plan_shards(
         costs=[line.cost(a, b) for a, b in pairwise(cuts)],
         n_unique=total,
     )
-
-
-def _n_head(prompts: Sequence[array[int]]) -> int:
-    """Tokens that all prompts begin with alike."""
-    head = prompts[0] if prompts else array("i")
-    for prompt in prompts:
-        if prompt[: len(head)] != head:
-            head = head[: _n_common(prompt, head, 1)]
-    return len(head)
-
-
-def _key(tokens: array[int]) -> bytes:
-    """Bytes that compare as the tokens do, one by one."""
-    if sys.byteorder == "little":
-        tokens.byteswap()
-    return tokens.tobytes()
-
-
-def _n_common(a: _S, b: _S, width: int = _TOKEN_BYTES) -> int:
-    """Tokens that two rows of them begin with alike; one takes `width` elements."""
-    low, high = 0, min(len(a), len(b)) // width
-    while low < high:
-        middle = (low + high + 1) // 2
-        start, end = low * width, middle * width
-        if a[start:end] == b[start:end]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

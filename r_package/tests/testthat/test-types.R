@@ -106,7 +106,7 @@ test_that("objects as ellmer's are taken", {
 
 test_that("types of ellmer itself are taken", {
   skip_if_not_installed("ellmer")
-  # Not suggested: nobody needs it for anything but this.
+  # Neither in Debian nor suggested: nobody needs it for anything but this.
   of <- \(name, ...) getExportedValue("ellmer", name)(...)
   theirs <- of(
     "type_object",

@@ -165,6 +165,27 @@ test_that("a sample of rows that were sorted or left out since is refused", {
   )
 })
 
+test_that("texts of a sample without a row are told, of a file and of a data frame", {
+  skip_if_no_llamaherd()
+  data <- data.frame(text = paste("text", 1:100), label = model)
+  gold <- gold_sample(data, 40, text = "text", seed = 1)
+  sheet <- withr::local_tempfile(fileext = ".csv")
+  write_gold(gold, sheet, coders = "ann", shuffle = FALSE)
+  rows <- utils::read.csv(sheet, fileEncoding = "UTF-8-BOM")
+  rows$ann <- rep(c("pro", NA), 20) # a cell that is empty is a row
+  expect_no_warning(read_gold(rows, gold))
+  for (i in list(1:38, 20:1)) {
+    some <- rows[i, ]
+    utils::write.csv(some, sheet, row.names = FALSE, na = "")
+    told <- list(
+      expect_warning(read_gold(sheet, gold), class = "llamaherd_warning_python"),
+      expect_warning(read_gold(some, gold), class = "llamaherd_warning_python")
+    )
+    expect_identical(conditionMessage(told[[1]]), conditionMessage(told[[2]]))
+    expect_match(conditionMessage(told[[2]]), "texts of the gold sample have no row")
+  }
+})
+
 test_that("people get what the model is not sure of", {
   skip_if_no_llamaherd()
   right <- model == truth

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
+import numpy as np
 import pytest
 
 if TYPE_CHECKING:
@@ -177,15 +178,14 @@ def test_bad_arguments_of_a_single_prompt_are_named(
 
 
 def test_numpy_arrays_are_token_ids(smollm2: lh.Model) -> None:
-    numpy = pytest.importorskip("numpy")
     ids = lh.tokenize(smollm2, "The sea is")
     with lh.Context(smollm2) as context:
         out = lh.generate_parallel(
             context,
-            [ids, tuple(ids), numpy.array(ids), "The sea is"],
-            max_tokens=numpy.int64(2),
-            temperature=numpy.float32(0),
+            [ids, tuple(ids), np.array(ids), "The sea is"],
+            max_tokens=np.int64(2),
+            temperature=np.float32(0),
         )
         assert len(set(out.texts)) == 1
         with pytest.raises(TypeError, match=r"prompts\[0\] must hold integers"):
-            lh.generate_parallel(context, [numpy.array([1.5])])
+            lh.generate_parallel(context, [np.array([1.5])])

@@ -28,6 +28,7 @@ def load(name: str) -> ModuleType:
 def test_measured_values_become_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     coverage, report = load("coverage"), load("coverage_report")
     output, page = tmp_path / "coverage.json", tmp_path / "estimates.md"
     monkeypatch.setattr(
@@ -53,5 +54,5 @@ def test_measured_values_become_the_page(
         report.main()
     assert not ended.value.code
     page.write_text("none", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no place for setting"):
+    with pytest.raises(ValueError, match="has no places for coverage: setting"):
         report.main()

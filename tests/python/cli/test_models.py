@@ -9,19 +9,11 @@ from llamaherd.cli import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-_VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS")
-
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own; nothing of this user's is seen."""
-    for name in _VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache"
+def cache(own_cache: Path) -> Path:
+    own_cache.mkdir(parents=True)
+    return own_cache
 
 
 def add(cache: Path, name: str, content: bytes = b"GGUF") -> Path:

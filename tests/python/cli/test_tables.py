@@ -125,6 +125,23 @@ def test_rows_that_fail_are_in_the_status(
     assert [bool(row["error"]) for row in rows] == [False, True, True, True]
 
 
+def test_a_wrong_quote_fails_its_row_or_says_where_it_opens(
+    tiny_path: Tiny, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text('id,text\n1,one\n2,"a "b" c"\n3,"3"\n', encoding="utf-8")
+    run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.csv"]
+    assert main(run) == 3
+    assert "1 of 3 rows failed" in capfd.readouterr().err
+    with Path("out.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == ["1", "2", "3"]
+    reason = "line 3: a quote in a text is not doubled or closed"
+    assert [row["error"] for row in rows] == ["", reason, ""]
+    Path("in.csv").write_text('id,text\n1,one\n2,"two\n3,three\n', encoding="utf-8")
+    assert main(run) == 1
+    assert "the quote that opens in line 3 is not closed" in capfd.readouterr().err
+
+
 def test_flags_write_the_file_that_does_the_same(
     tiny_path: Tiny,
     tmp_path: Path,

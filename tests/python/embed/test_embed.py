@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import llama_cpp
 import llamaherd as lh
 import numpy as np
 import pytest
@@ -209,7 +210,6 @@ def test_what_cannot_generate_is_refused_where_texts_are_generated(
 
 
 def test_a_llama_stands_for_its_model(minilm_path: Path) -> None:
-    llama_cpp = pytest.importorskip("llama_cpp")
     llama = llama_cpp.Llama(str(minilm_path), embedding=True, verbose=False)
     theirs = np.array(
         [d["embedding"] for d in llama.create_embedding(TEXTS[:20])["data"]]

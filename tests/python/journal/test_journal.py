@@ -341,7 +341,7 @@ def test_a_model_is_hashed_once_for_each_journal(
     (entry,) = entries(folder)
     assert entry.model_sha256 == hashlib.sha256(b"GGUF and weights").hexdigest()
     assert entry.model == "model.gguf"
-    monkeypatch.setattr("llamaherd.model.file.sha256_of", None)
+    monkeypatch.setattr("llamaherd.model.file.digest_of", None)
     results, _ = run(folder, [request([1])])
     assert results.stats.n_journal == 1
 
@@ -351,7 +351,7 @@ def test_a_model_that_is_exchanged_while_it_is_hashed_is_refused(
 ) -> None:
     call = recorded(folder, [request([1])])
     monkeypatch.setattr(
-        "llamaherd.model.file.sha256_of",
+        "llamaherd.model.file.digest_of",
         lambda path, _is_cancelled: bytes(path.write_bytes(b"other") * 6),
     )
     with pytest.raises(JournalError, match=r"'model.gguf' has changed since it was"):

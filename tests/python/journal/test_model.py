@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import llama_cpp
 import llamaherd as lh
 import pytest
 
@@ -137,7 +138,6 @@ def test_wrong_arguments_raise_before_anything_runs(
 
 
 def test_a_llama_has_a_journal_too(smollm2_path: Path, tmp_path: Path) -> None:
-    llama_cpp = pytest.importorskip("llama_cpp")
     journal = tmp_path / "run.sqlite"
     with lh.Model(smollm2_path) as model, lh.Context(model, n_threads=2) as context:
         expected = lh.generate_parallel(context, ["One"], max_tokens=2, journal=journal)

@@ -8,6 +8,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import llama_cpp
 import llamaherd as lh
 import pytest
 from llamaherd.native import shim
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.model
-llama_cpp = pytest.importorskip("llama_cpp")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import gguf
+import llama_cpp
 import llamaherd as lh
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.model
-llama_cpp = pytest.importorskip("llama_cpp")
 
 PROMPTS = ["The sea is", "My favourite animal is", "Once upon a time"]
 N = tiny_models.N_EMBD

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import llama_cpp
 import llamaherd as lh
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.model
-llama_cpp = pytest.importorskip("llama_cpp")
 
 PROMPTS = ["The sea is", "My favourite animal is", "Once upon a time"]
 N = tiny_models.N_EMBD

@@ -52,7 +52,7 @@ def test_the_same_file_is_not_read(
 ) -> None:
     wanted, n_model = wanted_of(lh.Model(tiny_path("llama")))
     assert n_model == 1
-    monkeypatch.setattr("llamaherd.ray.files._sha256", lambda _: 1 / 0)
+    monkeypatch.setattr("llamaherd.ray.files.sha256_of", lambda _: 1 / 0)
     files, calls = Files(), []
     payload(wanted).bring(asks(files, calls), "here")
     assert calls == ["missing"]

@@ -80,13 +80,43 @@ def test_bad_rows_of_csv_stay_rows(tmp_path: Path) -> None:
     assert rows[0].problem == ""
 
 
+def test_a_quote_that_is_wrong_spoils_its_row_alone(tmp_path: Path) -> None:
+    content = (
+        b'id,text\n1,"a ""good"" one"\n\n2,"he said "hi" to me"\n3,"5" wide, or 6"\n'
+        b'4,5" wide\n5,"two\nlines"\n6,"a"b\n7,plain\n8,"not closed\n'
+    )
+    # Behind a wrong quote, one in the midst of a cell may be the end of its text.
+    with pytest.raises(ValueError, match="wrong in line 5, and line 6 may belong"):
+        read(made(tmp_path, content))
+    rows, _ = read(made(tmp_path, content.replace(b'5" wide\n', b"5 wide\n")))
+    reason = "line {}: a quote in a text is not doubled or closed"
+    assert [row.values["id"] for row in rows] == list("12345678")
+    assert [row.problem for row in rows] == [
+        "", reason.format(4), reason.format(5), "", "", reason.format(9), "",
+        reason.format(11),
+    ]  # fmt: skip
+    assert rows[4].values["text"] == "two\nlines"
+    # Without a wrong quote before it, it is a character like others.
+    rows, _ = read(made(tmp_path, b'id,text\n4,5" wide\n'))
+    assert values(rows) == [("4", '5" wide')]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "it is empty"),
         (b"a,b,a\n1,2,3\n", "the column 'a' .* twice"),
-        (b'a,b\n1,2\n3,"4\n5,6\n7,8\n', "the row that begins in line 3 is no CSV"),
-        (b'a\n"x"y\n', "line 2 is no CSV"),
+        (b'"a"a,b\n1,2\n', "the names of its columns cannot be read: line 1: a quote"),
+        # The quote of line 3 takes the rest of the file in, or all up to the next one.
+        (b'a,b\n1,2\n3,"4\n5,6\n7,8\n', "the quote that opens in line 3 is not closed"),
+        (b'a,b\n1,2\n3,"4\n5,"6"\n7,8\n', "the quote that opens in line 3 is not"),
+        (b'a,b\n1,2\n"3\n3",4\n"5\n5","6\n7,8\n', "the quote that opens in line 6 is"),
+        # A text of two lines, or a row of its own?
+        (
+            b'a,b\n1,"x "y" z\nend"\n',
+            "wrong in line 2, and line 3 may belong to the same",
+        ),
+        (b'a,b\n"1"x,"y\nz"\n', "the quote that opens in line 2 is not closed"),
         (b"\xff\xfe,b\n1,2\n", "names of its columns are not valid"),
         (b",".join(b"%d" % i for i in range(10_001)), "10001 columns"),
     ],
@@ -101,7 +131,7 @@ def test_a_file_that_is_no_table_is_refused(
 def test_a_huge_cell_is_read_and_one_without_an_end_refused(tmp_path: Path) -> None:
     rows, _ = read(made(tmp_path, b"text\n" + b"x" * 1_000_000 + b"\n"))
     assert len(str(rows[0].values["text"])) == 1_000_000
-    with pytest.raises(ValueError, match="line 2 is no CSV: field larger"):
+    with pytest.raises(ValueError, match="the quote that opens in line 2 is not closed"):
         read(made(tmp_path, b'text\n"' + b"x" * (65 << 20)))
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.run.prefixes import find_prefixes
+from llamaherd.schedule import keys
 from llamaherd.schedule.shards import DepthFirst, plan_shards
 
 Prompts: TypeAlias = "list[array[int]]"
@@ -55,6 +56,25 @@ def test_each_prompt_is_in_one_shard_that_costs_what_a_trie_has(
 def test_the_order_is_that_of_the_prefix_tree(prompts: Prompts) -> None:
     line = DepthFirst(prompts)
     assert line.order.tolist() == find_prefixes(prompts, min_tokens=1).order
+
+
+@given(prompts_, st.integers(1, 4), st.integers(0, 5))
+def test_the_order_is_the_same_however_prompts_are_put_together(
+    prompts: Prompts, n_together: int, n_head: int
+) -> None:
+    prompts = [array("i", range(n_head)) + prompt for prompt in prompts]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keys, "_CHUNK", n_together)
+        line = DepthFirst(iter(prompts))
+    order = sorted(range(len(prompts)), key=lambda i: prompts[i].tolist())
+    assert line.order.tolist() == order
+    shared = [
+        sum(x[:n] == y[:n] for n in range(1, min(len(x), len(y)) + 1))
+        for x, y in pairwise(prompts[i] for i in order)
+    ]
+    assert line.shared.tolist() == [0, *shared][: len(prompts)]
+    lengths = [len(prompts[i]) for i in order]
+    assert (line.costs + line.shared).tolist() == lengths
 
 
 @given(prompts_, st.integers(1, 6), st.randoms(use_true_random=False))

@@ -52,7 +52,9 @@ def test_whatever_fails_each_prompt_has_one_result(library: Path, tmp_path: Path
         for name, tally in tallies.items()
     )
     page = report.PAGE.read_text(encoding="utf-8")
-    made = report.replaced(page, "faults", report.table(tallies))
+    made = report.marked.replaced(
+        page, report.MARK.format("faults"), report.table(tallies)
+    )
     assert made == page, "docs/reliability.md is out of date: run `make reliability`"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.core.sampling import SamplingSettings
+    from llamaherd.journal.journal import Journal
     from llamaherd.research.coding.answers import Answers
     from llamaherd.research.coding.work import Work
     from llamaherd.run.host import Host
@@ -55,10 +56,10 @@ class Asking:
         """Raises what is wrong with settings and labels, before anything runs."""
         self._prepared([], None)
 
-    def call(self, texts: Sequence[str]) -> Runnable[Any]:
-        """A call about texts, which has to be run: that closes its journal."""
+    def call(self, texts: Sequence[str], journal: Journal | None) -> Runnable[Any]:
+        """A call about texts, whose results a journal keeps, which stays open."""
         prompts = self.around.prompts(texts)
-        made = self._prepared(prompts, self._work.settings.journal)
+        made = self._prepared(prompts, journal)
         self._n_asked += len(prompts)
         return made
 
@@ -86,7 +87,7 @@ class Asking:
 
     # ---- inside ----
 
-    def _prepared(self, prompts: list[str], journal: str | None) -> Runnable[Any]:
+    def _prepared(self, prompts: list[str], journal: Journal | None) -> Runnable[Any]:
         settings, codebook = self._work.settings, self._work.codebook
         fixed = codebook.fixed
         is_several = codebook.type == "multiple"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 from llamaherd.core.calibration import calibrate_batch, calibrate_contextual
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.stats import Progress
+from llamaherd.journal.journal import Journal
 from llamaherd.research.coding.answers import CANCELLED, Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
 from llamaherd.research.coding.coded import Coded
@@ -22,7 +24,7 @@ from llamaherd.research.frames import with_columns
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from llamaherd.core.calibration import Calibration
     from llamaherd.core.stats import Stats
@@ -79,6 +81,7 @@ class Coding:
         self._failure: str | None = None  # why the call must end
         self._stats: list[Stats] = []
         self._calibration: Calibration | None = None
+        self._journal: Journal | None = None  # open while the call runs
         self._started_s = time.perf_counter()
 
     @property
@@ -120,12 +123,14 @@ class Coding:
         self._started_s = time.perf_counter()
         record = self._record()
         settings = self._work.settings
-        if settings.calibrate == "contextual" and self._unique:
-            results = self._results(self._started(self._prepared(CONTENT_FREE)))
-            if self._failure is not None:
-                raise GenerationError(self._failure, self.nothing())
-            self._calibration = calibrate_contextual(results)
-        coded = self.collected(self._run_blocks(), record)
+        with self._opened_journal():
+            if settings.calibrate == "contextual" and self._unique:
+                results = self._results(self._started(self._prepared(CONTENT_FREE)))
+                if self._failure is not None:
+                    raise GenerationError(self._failure, self.nothing())
+                self._calibration = calibrate_contextual(results)
+            parts = self._run_blocks()
+        coded = self.collected(parts, record)
         if self._failure is not None and settings.on_error == "stop":
             row = next(i for i, e in enumerate(coded.errors) if _is_failure(e))
             raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
@@ -184,6 +189,16 @@ class Coding:
             work.versions,
         )
 
+    @contextmanager
+    def _opened_journal(self) -> Iterator[None]:
+        """Has the calls' results stored, if there is a journal and anything to ask."""
+        path = self._work.settings.journal
+        if path is None or not self._unique:
+            yield
+            return
+        with closing(Journal(path)) as self._journal:
+            yield
+
     def _run_blocks(self) -> list[Answers]:
         """Answers of texts, as far as it comes."""
         parts: list[Answers] = []
@@ -197,6 +212,7 @@ class Coding:
             except BaseException:
                 if job is not None:
                     job.cancel()
+                    job.wait()  # it stores what it has
                 raise
             if job is not None:
                 parts.append(self._answers(job))
@@ -208,11 +224,11 @@ class Coding:
     def _prepared(self, texts: Sequence[str]) -> _Block:
         """A block of texts."""
         cut = [self._asking.parts(text) for text in texts]
-        call = self._asking.call([part for parts in cut for part in parts])
+        call = self._asking.call([part for parts in cut for part in parts], self._journal)
         return _Block(call, [len(parts) for parts in cut])
 
     def _started(self, block: _Block) -> Job[Any]:
-        """Has a block run. It must, though all is over meanwhile: see `Asking.call`."""
+        """Has a block run."""
         with self._lock:
             self._n_left -= len(block.n_parts) * self._asking.n_a_text
             self._running = block

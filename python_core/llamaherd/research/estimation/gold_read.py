@@ -14,7 +14,7 @@ from llamaherd.research.estimation.gold_codes import CodeReader, several
 from llamaherd.research.estimation.gold_drawn import OURS, GoldSample, sidecar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 _ROUNDED = 1e-6  # spreadsheets keep fewer digits of a probability
 
@@ -67,9 +67,7 @@ def read_gold(
                 UserWarning,
                 stacklevel=2,
             )
-    missing = set(range(len(sample))).difference(*(sheet.rows for sheet in sheets))
-    if missing:
-        warnings.warn(_of_missing(sample, sorted(missing)), UserWarning, stacklevel=2)
+    warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]
     for sheet in sheets:
         is_one = len(sheet.codes) == 1
@@ -95,14 +93,25 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
         ) from error
 
 
-def _of_missing(sample: GoldSample, missing: Sequence[int]) -> str:
+def warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
+    """Warns of texts of a sample that have no row in what was read.
+
+    Args:
+        sample: It.
+        there: Places in it of the texts that have one.
+    """
+    missing = [i for i in range(len(sample)) if i not in there]
+    if not missing:
+        return
     told = ", ".join(sample.ids[i] for i in missing[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    return (
+    warnings.warn(
         f"{len(missing)} of {len(sample)} texts of the gold sample have no row in what "
         f"was read (ids {told}{more}), and so no code. If rows were deleted for what is "
         "in them, the inclusion probabilities are not right any more: leave a code empty "
-        "instead"
+        "instead",
+        UserWarning,
+        stacklevel=3,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.journal.journal import Journal
 from llamaherd.research.coding import asking, coding, texts
 from llamaherd.research.coding.texts import parts_of
 from llamaherd.run.call import Call
@@ -106,6 +107,65 @@ def test_a_block_is_prepared_while_the_last_one_runs(
     whole = lh.annotate(data, "text", TOPICS, context)
     assert blocks.labels == whole.labels
     assert blocks.stats.wall_s <= blocks.run["seconds"] + 0.01
+
+
+class SpiedJournal(Journal):
+    """Counts who opens it and who closes it."""
+
+    told: ClassVar[list[str]] = []
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.told.append("opened")
+
+    def close(self) -> None:
+        super().close()
+        self.told.append("closed")
+
+
+@pytest.mark.parametrize("calibrate", [None, "contextual"])
+def test_a_journal_is_opened_once_for_all_blocks(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calibrate: Any
+) -> None:
+    monkeypatch.setattr(coding, "BLOCK", 1)
+    monkeypatch.setattr(coding, "Journal", SpiedJournal)
+    monkeypatch.setattr(SpiedJournal, "told", [])
+    path = tmp_path / "run.journal"
+    given = {"journal": path, "calibrate": calibrate}
+    nothing = lh.annotate({"text": [None]}, "text", TOPICS, context, **given)
+    assert nothing.labels == [None]
+    assert SpiedJournal.told == []
+    assert not path.exists()
+    lh.annotate(DATA, "text", TOPICS, context, **given)
+    assert SpiedJournal.told == ["opened", "closed"]
+    again = lh.annotate(DATA, "text", TOPICS, context, **given)
+    assert SpiedJournal.told == ["opened", "closed"] * 2
+    assert again.stats.n_journal == again.stats.n_prompts == 4 + 3 * bool(calibrate)
+
+
+def test_what_runs_is_stored_though_the_next_block_cannot_be_made(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prepare, n_prepared = asking.prepare_classify, 0
+
+    def refuse(*args: Any, **more: Any) -> Any:
+        nonlocal n_prepared
+        n_prepared += bool(args[1])
+        if n_prepared == 3:
+            raise MemoryError("too many texts")
+        return prepare(*args, **more)
+
+    monkeypatch.setattr(asking, "prepare_classify", refuse)
+    monkeypatch.setattr(coding, "BLOCK", 50)
+    monkeypatch.setattr(coding, "Journal", SpiedJournal)
+    monkeypatch.setattr(SpiedJournal, "told", [])
+    data = {"text": [f"Text {i}." for i in range(200)]}
+    path = tmp_path / "run.journal"
+    with pytest.raises(MemoryError, match="too many"):
+        lh.annotate(data, "text", TOPICS, context, journal=path)
+    assert SpiedJournal.told == ["opened", "closed"]
+    assert len(lh.journal_read(path)) >= 50
+    assert context.load.n_running == 0
 
 
 @pytest.mark.parametrize("on_error", ["return", "stop"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+from llamaherd._r import gold_codes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,6 +145,17 @@ def test_rows_that_were_deleted_are_told(tmp_path: Path) -> None:
     written(other, rows[15:], list(rows[0]))
     both = lh.read_gold([path, other], sample())
     assert None not in both.gold
+
+
+def test_codes_of_r_s_data_frames_tell_what_rows_are_missing() -> None:
+    drawn = sample()
+    ids = list(drawn.ids)
+    told = gold_codes(drawn.to_json(), ids[::-1], {"ann": ["yes"] * 20})
+    assert (told["ok"], told["warnings"]) == (True, [])
+    told = gold_codes(drawn.to_json(), ids[:17], {"ann": ["yes"] * 17})
+    (warning,) = told["warnings"]
+    assert warning.startswith("3 of 20 texts of the gold sample have no row")
+    assert ", ".join(ids[17:]) in warning
 
 
 def test_rounded_probabilities_are_the_same(tmp_path: Path) -> None:

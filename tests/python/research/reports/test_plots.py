@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import matplotlib as mpl
 import numpy as np
 import pytest
 from llamaherd.core.stats import RequestStats
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 - after Agg was chosen
+from matplotlib import pyplot as plt
 
 LONG = "a label of many words that goes on and on, with $dollars$ and _underscores_"
 NAMES = ("no", LONG, "\u5206\u985e \U0001f600", "x" * 70)

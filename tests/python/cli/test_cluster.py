@@ -1,0 +1,71 @@
+"""`--cluster`: the commands over tables ask the actors of a cluster of Ray."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a cluster of two nodes with a CPU each, so that there are two actors."""
+    import ray  # noqa: PLC0415 - takes a second
+    from ray.cluster_utils import Cluster  # noqa: PLC0415
+
+    with (
+        warnings.catch_warnings(),
+        tempfile.TemporaryDirectory(prefix="lh", dir="/tmp") as folder,
+    ):
+        warnings.simplefilter("ignore")
+        node = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+        cluster = Cluster(initialize_head=True, head_node_args=node)
+        cluster.add_node(num_cpus=1)
+        yield cluster.address
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_cluster_writes_the_same_tables(
+    address: str,
+    tiny_path: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{i},text number {i}" for i in range(60)]
+    Path("in.csv").write_text("\n".join(["id,text", *rows, '9,""']), encoding="utf-8")
+    herds: list[lh.ray.Herd] = []
+    start = lh.ray.Herd.__init__
+
+    def spy(herd: lh.ray.Herd, *args: object, **options: object) -> None:
+        herds.append(herd)
+        start(herd, *args, **options)
+
+    monkeypatch.setattr(lh.ray.Herd, "__init__", spy)
+    exact = ["in.csv", "-m", str(tiny_path("llama")), "--deterministic", "-q"]
+    exact += ["--n-threads", "1"]
+    for command in (
+        ["run", *exact, "--max-tokens", "5", "--temperature", "1"],
+        ["classify", *exact, "--labels", "yes,no"],
+        ["embed", *exact],
+    ):
+        task = command[0]
+        assert main([*command, "-o", f"{task}.csv"]) == 3
+        assert not herds
+        there = [*command, "-o", f"{task}.there.csv", "--cluster", address]
+        assert main(there) == 3
+        assert len(herds.pop().actors) == 2
+        assert Path(f"{task}.there.csv").read_bytes() == Path(f"{task}.csv").read_bytes()
+        assert "1 of 61 rows failed" in capsys.readouterr().err

@@ -1,0 +1,62 @@
+"""Tests of hashes of files, and of names that stay."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from llamaherd.core.files import digest_of, sha256_of, sync_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_is_hashed_whole(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 10_000  # several blocks, the last one not full
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    assert sha256_of(file) == hashlib.sha256(content).hexdigest()
+    assert digest_of(file) == hashlib.sha256(content).digest()
+    (tmp_path / "empty").touch()
+    assert sha256_of(tmp_path / "empty") == hashlib.sha256().hexdigest()
+
+
+def test_hashing_ends_when_it_is_cancelled(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(4 << 20))
+    asked: list[bool] = []
+
+    def is_cancelled() -> bool:
+        asked.append(True)
+        return len(asked) == 2
+
+    assert digest_of(file, is_cancelled) is None
+    assert len(asked) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="Windows syncs no folders")
+def test_the_folder_itself_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    sync_folder(tmp_path)
+    assert synced == [tmp_path.stat().st_ino]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="Windows syncs no folders")
+def test_a_folder_that_cannot_be_synced_is_no_error_but_a_broken_disk_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(number: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for number in (errno.EINVAL, errno.ENOTSUP):  # a network drive's answers
+        monkeypatch.setattr(os, "fsync", lambda _, number=number: refuse(number))
+        sync_folder(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda _: refuse(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        sync_folder(tmp_path)
