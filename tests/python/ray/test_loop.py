@@ -6,6 +6,7 @@ import threading
 import time
 from array import array
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -244,6 +245,21 @@ def test_a_call_that_is_cancelled_keeps_what_it_has() -> None:
         assert loop.wait(10)
         again = requests(10)
         check(Call(again, seed=1).run(loop), again)  # it is as good as new
+
+
+def test_prompts_that_run_keep_their_beginnings_when_they_are_cancelled() -> None:
+    # Of different lengths, so that at any time some are in their middle.
+    asked = [
+        replace(request, max_tokens=100 + 7 * i % 150)
+        for i, request in enumerate(requests(1000))
+    ]
+    with herd(LocalPlace(0), LocalPlace(1)) as loop:
+        call = Call(asked, seed=1)
+        results = call.run(loop, on_output=lambda _i, _output: call.cancel())
+    begun = [r for r in results if r.finish_reason == "cancelled" and r.tokens]
+    assert any(r.partial for r in begun)
+    for r in begun:
+        assert r.tokens == answer(asked[r.index])[0][: len(r.tokens)]
 
 
 def test_what_an_actor_does_not_give_back_is_not_waited_for(
