@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from llamaherd.memory.plan import Plan
 
 
+Kind = Literal["give_up", "stop", "watch"]  # see `GroupLoop`
+
+
 @dataclass(frozen=True, slots=True)
 class Enforced:
     """A schema as far as the engine enforces it; answers are checked by the caller.
@@ -25,7 +28,11 @@ class Enforced:
     enforced: str
 
     def read(self, answer: str) -> object:
-        """Answers are no actor's business."""
+        """Not here: actors never read answers, on purpose; see `Schema.read`.
+
+        Raises:
+            NotImplementedError: Always: an actor that comes here is wrong.
+        """
         raise NotImplementedError(answer)
 
 
@@ -55,11 +62,11 @@ class Change:
     """What is to become of requests that were handed in.
 
     Attributes:
-        kind: See `GroupLoop`.
+        kind: What.
         chunk: Their number.
     """
 
-    kind: Literal["give_up", "stop", "watch"]
+    kind: Kind
     chunk: int
 
 
