@@ -89,6 +89,10 @@ class Loop(ThreadedLoop):
                 self._arrived.remove(group)
                 raise
 
+    def share(self, n: int) -> None:
+        """From now on takes the n-th part of what it would take of the memory."""
+        self._sizing.n_sharing = n
+
     def close(self) -> None:
         """Ends all groups, which get a ContextClosedError, and frees the engine."""
         shim.check_process()
