@@ -36,6 +36,7 @@ class LocalPlace:
         is_crash: bool = True,
     ) -> None:
         self.number = number
+        self.node = (f"node{number}", 1)
         self.state = State.READY
         self.generation = 1
         self.error: BaseException | None = None

@@ -6,7 +6,7 @@ put events into its queue; all that is known of groups and actors changes here a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import get_ident
@@ -18,7 +18,7 @@ from llamaherd.core.stats import Load
 from llamaherd.memory.plan import AUTO_SLOTS
 from llamaherd.native import shim
 from llamaherd.ray.member import Death, State
-from llamaherd.ray.place import Known
+from llamaherd.ray.place import Known, together, warn_of
 from llamaherd.ray.wire import Change, HandIn, Report, for_wire
 from llamaherd.ray.work import Chunk, Work
 from llamaherd.run.threaded import ThreadedLoop
@@ -46,6 +46,7 @@ class HerdLoop(ThreadedLoop):
         n_slots: Prompts that an actor runs at once, as far as is known before it has a
             plan; None: nobody said.
         patience_s: How long to wait for an actor when there is none.
+        silence_s: How long an actor may say nothing.
         problem: Why prompts cannot run at all; "": they can.
         on_close: Ends the actors.
     """
@@ -56,11 +57,12 @@ class HerdLoop(ThreadedLoop):
         *,
         n_slots: int | None = None,
         patience_s: float = 600.0,
+        silence_s: float = 300.0,
         problem: str = "",
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__("herd")
-        self._actors = [Known(place) for place in places]
+        self._actors = [Known(place, silence_s) for place in places]
         self._n_slots = n_slots or AUTO_SLOTS
         self._patience_s = patience_s
         self._problem = problem
@@ -75,18 +77,7 @@ class HerdLoop(ThreadedLoop):
     @property
     def plan(self) -> Plan | None:
         """The sizes of all actors' KV caches together."""
-        plans = [actor.plan for actor in self._actors if actor.plan is not None]
-        if not plans:
-            return None
-        return replace(
-            plans[0],
-            n_ctx=sum(plan.n_ctx for plan in plans),
-            n_seq_max=sum(plan.n_seq_max for plan in plans),
-            n_hold=sum(plan.n_hold for plan in plans),
-            capacity=min(plan.capacity for plan in plans),
-            n_ctx_seq=min(plan.n_ctx_seq for plan in plans),
-            memory_bytes=sum(plan.memory_bytes for plan in plans),
-        )
+        return together([actor.plan for actor in self._actors if actor.plan is not None])
 
     @property
     def load(self) -> Load:
@@ -128,6 +119,9 @@ class HerdLoop(ThreadedLoop):
 
     def changed(self, place: Place) -> None:
         """An actor is ready, or cannot be started: the next turn looks at it."""
+        was_there = place.generation > 0 and not self._is_closed
+        if place.state is State.FAILED and was_there and place.error is not None:
+            warn_of(place, "cannot be started again", place.error)
         actor = self._actors[place.number]
         self._events.put(actor.look)
 
@@ -154,16 +148,16 @@ class HerdLoop(ThreadedLoop):
         """Takes in what is new, hands out what waits; nothing is raised."""
         try:
             self._take_events()
+            self._check_silence()
             for work in list(self._works.values()):
                 self._end_if_through(work)
-            if self._works:
-                self._check_alive()
             self._hand_out()
-            for actor in self._actors:
-                self._send(actor)
+            self._send_all()
         except BaseException as error:  # noqa: BLE001 - told to who waits
             for work in list(self._works.values()):
                 self._end(work, error)
+            with suppress(Exception):
+                self._send_all()  # nobody is to go on with what was given up
 
     def _may_leave(self) -> bool:
         with self._lock:
@@ -202,6 +196,14 @@ class HerdLoop(ThreadedLoop):
         for actor in self._actors:
             actor.orders += [Change(kind, number) for number in actor.chunks_of(work)]
 
+    def _check_silence(self) -> None:
+        for actor in self._actors:
+            if actor.is_polled:
+                try:
+                    actor.silence.check()
+                except Death as death:
+                    self._has_failed(actor, actor.generation, death)
+
     # ---- out ----
 
     def _hand_out(self) -> None:
@@ -217,13 +219,14 @@ class HerdLoop(ThreadedLoop):
 
     def _hand_out_suspects(self, actor: Known) -> None:
         for work in self._works.values():
-            if work.suspects and not work.is_stopped:
+            if work.suspects and work.suits(actor.place.number):
                 self._give(actor, work, work.suspects.popleft(), is_suspect=True)
                 return
 
     def _hand_out_some(self, actor: Known, n_ready: int) -> bool:
         """Returns whether the actor got something."""
-        waiting = [w for w in self._works.values() if w.n_waiting and not w.is_stopped]
+        number = actor.place.number
+        waiting = [w for w in self._works.values() if w.n_waiting and w.suits(number)]
         if not waiting or any(chunk.is_suspect for chunk in actor.chunks.values()):
             return False
         work = max(waiting, key=lambda work: work.priority)  # the first of those
@@ -235,7 +238,7 @@ class HerdLoop(ThreadedLoop):
         if not is_urgent and n_open >= min(_REFILL * slots, share):
             return False
         n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open
-        self._give(actor, work, work.take(actor.place.number, max(1, n)))
+        self._give(actor, work, work.take(number, max(1, n)))
         self._works[work.group.number] = self._works.pop(work.group.number)
         return True
 
@@ -253,8 +256,17 @@ class HerdLoop(ThreadedLoop):
             requests=[for_wire(group.requests[i]) for i in indices],
             is_alone=group.is_alone,
             is_watched=group.is_watched,
+            n_on_node=sum(
+                other.place.node == actor.place.node
+                for other in self._actors
+                if other.place.state is not State.FAILED
+            ),
         )
         actor.orders.append(order)
+
+    def _send_all(self) -> None:
+        for actor in self._actors:
+            self._send(actor)
 
     def _send(self, actor: Known) -> None:
         """Sends orders; asks for what is new."""
@@ -271,6 +283,7 @@ class HerdLoop(ThreadedLoop):
             actor.place.order(orders, arrived)
         if actor.chunks and actor.is_ready and not actor.is_polled:
             actor.is_polled = True
+            actor.silence.begin()
 
             def then(report: Report, error: BaseException | None) -> None:
                 def told() -> None:
@@ -304,15 +317,14 @@ class HerdLoop(ThreadedLoop):
                 chunk.work.answered(chunk, place, output, stats, actor.place.number)
         for ended in report.ended:
             chunk = actor.chunks.pop(ended.chunk, None)
-            if chunk is None:
-                continue
-            chunk.work.ended(chunk, ended)
-            if ended.error is not None:
-                self._end(chunk.work, ended.error)
+            if chunk is not None and ended.error is None:
+                chunk.work.ended(chunk, ended)
+            elif chunk is not None and ended.error is not None:
+                self._has_refused(actor, chunk.work, ended.error)
+                chunk.work.lost(chunk, "", is_crash=False, was_alone=False)
 
     def _count(self, actor: Known, report: Report, n_batches: int) -> None:
-        info = actor.place.info
-        node = "" if info is None else info.node
+        node = actor.place.node[0]
         n_slots = 0 if actor.plan is None else actor.plan.n_seq_max
         for number, counts in report.counts.items():
             if number in actor.chunks:
@@ -334,7 +346,7 @@ class HerdLoop(ThreadedLoop):
         chunks = actor.forget()
         if not isinstance(error, Death):
             for work in {chunk.work for chunk in chunks}:
-                self._end(work, error)
+                self._has_refused(actor, work, error)
             error = Death(str(error), is_crash=False)
         for work in {chunk.work for chunk in chunks}:
             work.died(actor.place.number)
@@ -353,13 +365,24 @@ class HerdLoop(ThreadedLoop):
                 self._end(work, ContextError(reason))
         actor.place.restart(generation)
 
+    def _has_refused(self, actor: Known, work: Work, error: BaseException) -> None:
+        """An actor cannot do it, mostly for want of memory; others may."""
+        number = actor.place.number
+        if number not in work.refusals and not work.group.is_over:
+            work.refusals[number] = error
+            warn_of(actor.place, "does not answer these prompts", error)
+
     def _end_if_through(self, work: Work) -> None:
         late_s = work.given_up_s
         is_late = late_s is not None and monotonic() - late_s > _CANCEL_S
+        error = None
         if work.group.open and not work.is_through and not is_late:
-            return
-        work.cancel_rest()
-        self._end(work, None)
+            error = self._why_nobody(work)
+            if error is None:
+                return
+        else:
+            work.cancel_rest()
+        self._end(work, error)
 
     def _end(self, work: Work, error: BaseException | None) -> None:
         if self._works.pop(work.group.number, None) is None:
@@ -378,17 +401,24 @@ class HerdLoop(ThreadedLoop):
         for work in list(self._works.values()):
             self._end(work, error)
 
-    def _check_alive(self) -> None:
-        """Whether there is anybody who can do it, or will be."""
-        states = [actor.place.state for actor in self._actors]
+    def _why_nobody(self, work: Work) -> BaseException | None:
+        """Why no actor can do it, nor will; None: one can, or may come."""
+        places = [
+            actor.place
+            for actor in self._actors
+            if actor.place.number not in work.refusals
+        ]
+        states = {place.state for place in places}
         if State.READY in states:
-            return
+            return None
         if State.STARTING not in states:
-            errors = [actor.place.error for actor in self._actors]
-            raise ContextError(f"no actor can be started: {errors[0]}")
-        since_s = max(actor.place.changed_s for actor in self._actors)
-        if monotonic() - since_s > self._patience_s:
-            raise ClusterError(
-                f"there has been no actor for {self._patience_s:.0f} s: is there a node "
-                "with room for one?"
-            )
+            first = next(iter(work.refusals.values()), None)
+            error = self._actors[0].place.error
+            return first or ContextError(f"no actor can be started: {error}")
+        since_s = max(place.changed_s for place in places)
+        if monotonic() - since_s <= self._patience_s:
+            return None
+        return ClusterError(
+            f"there has been no actor for {self._patience_s:.0f} s: is there a node "
+            "with room for one?"
+        )

@@ -49,12 +49,14 @@ class HandIn:
     Attributes:
         chunk: Their number, which outputs come back with.
         is_alone: See `Group`; as is the next one.
+        n_on_node: Actors that share the memory of the node.
     """
 
     chunk: int
     requests: Sequence[Request]
     is_alone: bool = False
     is_watched: bool = False
+    n_on_node: int = 1
 
 
 @dataclass(frozen=True, slots=True)
