@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.memory.plan import Plan
-    from llamaherd.ray.wire import ActorInfo, Change, HandIn, Report
+    from llamaherd.ray.wire import Change, HandIn, Report
     from llamaherd.ray.work import Chunk, Work
 
 
@@ -57,7 +57,6 @@ class Place(Protocol):
     node: tuple[str, int]
     state: State
     generation: int
-    info: ActorInfo | None
     error: BaseException | None
     changed_s: float
 
