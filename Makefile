@@ -59,7 +59,7 @@ $(MINILM): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-light test-cluster test-r prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-capi test-python test-cluster test-r prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -98,9 +98,6 @@ test-cluster: system-dev setup $(DEV) models ## the long tests of many machines:
 	@scripts/setup_system.sh cluster
 	@scripts/test.sh cluster
 	$(PYTHON_VENV) tests/cluster/report.py
-
-test-light: system-dev setup $(DEV) models ## pytest of the rooms that hardly run a model
-	@scripts/test.sh light
 
 prepare: system-dev $(DEV) models ## what tests and checks need beside `make setup`
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python light r readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
+# on each: test.sh capi python r readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -9,32 +9,38 @@ source "$(dirname "$0")/common.sh"
 CMAKE=.venv/bin/cmake
 CTEST=.venv/bin/ctest
 
-# build_capi FOLDER OPTION...: the C API with its tests.
+# build_capi FOLDER OPTION...: the C API with its tests. CI's two halves share a folder:
+# one waits for the other.
 build_capi() {
-  local folder=$1
+  local folder=$1 lock
   shift
+  exec {lock}>"$folder.lock"
+  if command -v flock >/dev/null; then flock "$lock"; fi
   logged "cmake-${folder##*/}" "$CMAKE" -S . -B "$folder" -G Ninja \
     -DCMAKE_MAKE_PROGRAM="$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$VENV_PYTHON" \
     -DLLAMAHERD_TESTS=ON "$@"
   logged "build-${folder##*/}" "$CMAKE" --build "$folder"
+  exec {lock}>&-
+}
+
+# The one build without a sanitizer, for valgrind as well.
+build_plain() {
+  build_capi build/test -DCMAKE_BUILD_TYPE=RelWithDebInfo
 }
 
 stage_capi() {
-  build_capi build/test
+  build_plain
   "$CTEST" --test-dir build/test --output-on-failure --timeout 900
 }
 
 stage_python() {
-  # A test that hangs fails after a while, with the place where it hung.
-  "$VENV_PYTHON" -m pytest --timeout=900
+  # Two at a time: many wait for programs that they start. A test that hangs fails after
+  # a while, with the place where it hung.
+  "$VENV_PYTHON" -m pytest --timeout=900 -n 2 --dist loadgroup
 }
 
 stage_cluster() {
   "$VENV_PYTHON" -m pytest --timeout=1800 tests/cluster
-}
-
-stage_light() {
-  "$VENV_PYTHON" -m pytest --timeout=900 --only-light
 }
 
 stage_readme() {
@@ -59,13 +65,13 @@ stage_tsan() {
 }
 
 stage_valgrind() {
-  build_capi build/valgrind -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  build_plain
   # Not the programs on a real model: valgrind does not know all instructions that
   # llama.cpp is compiled to when it is compiled for this processor.
   # A fifth of the random scenarios: they fill the time, and all of them take four times
   # as long.
   LLAMAHERD_TEST_SCENARIOS=400 valgrind --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
-    build/valgrind/tests/capi/units
+    build/test/tests/capi/units
 }
 
 # A line of the shim counts if any C test runs it, on the toy or on a real model; one of a

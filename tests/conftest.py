@@ -25,23 +25,19 @@ if TYPE_CHECKING:
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _FOLDER = _CACHE / "llamaherd" / "models"
 
-# Of these most tests compute little, or on one core: they can run beside something else.
-_LIGHT = ("benchmarks", "cli", "core", "hub", "memory", "research", "schedule", "site")
 
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("llamaherd")
-    group.addoption("--only-light", action="store_true", help="the light rooms alone")
-    group.addoption("--without-light", action="store_true", help="all other rooms")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    only, without = (config.getoption(f"--{x}-light") for x in ("only", "without"))
-    if not (only or without) or not collection_path.is_file():
-        return None
-    light = (Path(__file__).parent / "python" / room for room in _LIGHT)
-    is_light = not set(light).isdisjoint(collection_path.parents)
-    return True if is_light == without else None
+# First, as xdist writes the group into the test's name.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Side by side (`-n`), a file's tests share a process, and all that start Ray."""
+    if not config.getoption("numprocesses", None):
+        return
+    for item in items:
+        path = item.path.relative_to(Path(__file__).parent)
+        group = "ray" if "ray" in path.parts or "cluster" in path.name else str(path)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def _model_path(variable: str, name: str) -> Path:

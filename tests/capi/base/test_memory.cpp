@@ -3,11 +3,10 @@
 
 #include <cstdlib>
 
+#include "malloc.hpp"
 #include "memory.hpp"
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#include <malloc.h>
-
 namespace {
 
 // Whether glibc maps a block of so many bytes, and does not take it from a heap.
@@ -23,7 +22,7 @@ bool is_mapped(size_t bytes) {
 }  // namespace
 
 TEST_CASE("large blocks are apart from the heap while one asks for it") {
-  if (mallinfo2().arena == 0) return;  // another malloc is in front, as under valgrind
+  if (!is_glibc_malloc()) return;
   constexpr size_t kMany = size_t{8} << 20U;
   static_cast<void>(
       is_mapped(2 * kMany));  // once it is freed, glibc takes those from heaps
