@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ClusterError, ContextError
+from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
 from llamaherd.model.model import Model
 from llamaherd.ray.connect import connect, leave
 from llamaherd.ray.embedder import HerdEmbedder
@@ -242,6 +242,8 @@ class Herd(Host):
 
     def _check_some(self) -> None:
         """Checks that there is an actor; warns of those that there are not."""
+        if self.closed:
+            raise ContextClosedError("the herd was closed while it was started")
         failed = [m for m in self._members if m.state is State.FAILED]
         if len(failed) == len(self._members) and failed[0].error is not None:
             raise failed[0].error

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import psutil
 import pytest
 from llamaherd.ray import connect
 from llamaherd.ray.actor import Actor
+from llamaherd.ray.member import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -257,6 +259,44 @@ def test_one_actor_that_cannot_be_started_is_told_of(
         assert results.texts == lh.generate_parallel(context, PROMPTS, max_tokens=8).texts
         there = lh.embed_parallel(herd, PROMPTS[:9], deterministic=True)
         assert there.errors == [None] * 9
+
+
+class Slow(Actor):
+    """An actor that takes its time if it is not the first."""
+
+    def open(self, number: int, **options: Any) -> ActorInfo:
+        if number > 0:
+            time.sleep(60)
+        return super().open(number, **options)
+
+
+def test_a_herd_that_is_closed_while_it_starts_warns_of_nobody(
+    monkeypatch: pytest.MonkeyPatch, tiny_path: Callable[[str], Path]
+) -> None:
+    import ray  # noqa: PLC0415 - takes a second
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr("llamaherd.ray.member.Actor", Slow)
+    herd = lh.ray.Herd.__new__(lh.ray.Herd)  # as R has it before it is started
+    found: list[Exception | None] = []
+
+    def start() -> None:
+        try:
+            herd.__init__(tiny_path("llama"), n_actors=2, num_cpus=0.5)  # type: ignore[misc]
+            found.append(None)
+        except lh.ContextClosedError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=start)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        thread.start()
+        wait_until(lambda: bool(getattr(herd, "_members", ())))
+        wait_until(lambda: herd._members[0].state is State.READY)
+        herd.close()
+        thread.join(30)
+    assert isinstance(found[0], lh.ContextClosedError)
+    assert not caught
 
 
 def test_a_worker_that_is_killed_loses_no_vectors(
