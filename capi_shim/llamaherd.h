@@ -164,6 +164,8 @@ LH_API int32_t lh_model_load(const char* path, const lh_model_params* params,
  * or with what it is to compute; none of them by its path. */
 LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
                                lh_model** out, lh_error* error);
+/* What was made on the model may still be used, and be freed later: the model stays in
+ * memory as long. */
 LH_API void lh_model_free(lh_model* model);
 
 typedef struct lh_model_info {
@@ -246,7 +248,7 @@ LH_API int32_t lh_model_quantize(const char* path, const char* out_path, int32_t
                                  int32_t n_threads, lh_error* error);
 
 /* Compares what two models with one vocabulary predict, as llama.cpp's perplexity program
- * does with --kl-divergence. Both models must outlive it. One thread at a time. */
+ * does with --kl-divergence. One thread at a time. */
 typedef struct lh_comparison lh_comparison;
 
 LH_API int32_t lh_comparison_new(const lh_model* base, const lh_model* other,
@@ -292,9 +294,9 @@ typedef struct lh_embedder_params {
   int32_t n_threads; /* 0: libllama's default */
 } lh_embedder_params;
 
-/* Makes vectors of texts, on a llama_context of its own. The model, which must outlive
- * it, is an encoder (llama_encode) or a decoder; one that has both is LH_MODEL_ERROR. One
- * thread at a time. */
+/* Makes vectors of texts, on a llama_context of its own. The model is an encoder
+ * (llama_encode) or a decoder; one that has both is LH_MODEL_ERROR. One thread at a
+ * time. */
 typedef struct lh_embedder lh_embedder;
 
 LH_API int32_t lh_embedder_new(const lh_model* model, const lh_embedder_params* params,
@@ -375,7 +377,7 @@ typedef struct lh_engine_params {
 
 LH_API void lh_engine_default_params(lh_engine_params* params);
 
-/* Creates a llama_context and all that runs on it. The model must outlive the engine. */
+/* Creates a llama_context and all that runs on it. */
 LH_API int32_t lh_engine_new(lh_model* model, const lh_engine_params* params,
                              lh_engine** out, lh_error* error);
 LH_API void lh_engine_free(lh_engine* engine);

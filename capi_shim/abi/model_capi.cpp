@@ -100,7 +100,8 @@ int32_t lh_model_load(const char* path, const lh_model_params* params, lh_model*
                       lh_error* error) {
   return guard(error, [&] {
     deref(out, "out") = nullptr;
-    *out = lh_model::load(&deref(path, "path"), deref(params, "params")).release();
+    *out =
+        lh_model::hand_out(lh_model::load(&deref(path, "path"), deref(params, "params")));
   });
 }
 
@@ -109,11 +110,15 @@ int32_t lh_model_borrow(void* llama_model_pointer, const lh_adapters* adapters,
   return guard(error, [&] {
     deref(out, "out") = nullptr;
     auto* model = static_cast<llama_model*>(llama_model_pointer);
-    *out = lh_model::borrow(&deref(model, "llama_model"), adapters).release();
+    *out = lh_model::hand_out(lh_model::borrow(&deref(model, "llama_model"), adapters));
   });
 }
 
-void lh_model_free(lh_model* model) { lh::free_unless_forked(model); }
+void lh_model_free(lh_model* model) {
+  if (model == nullptr || lh::is_refused_child()) return;
+  model->let_go();
+  lh::return_free_memory();
+}
 
 int32_t lh_model_get_info(const lh_model* model, lh_model_info* out, lh_error* error) {
   return guard(error, [&] {

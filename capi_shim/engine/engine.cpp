@@ -15,7 +15,8 @@ using lh::Error;
 
 lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
                      std::atomic<bool>* abort_flag)
-    : model_(model),
+    : held_model_(model.held()),
+      model_(model),
       abort_flag_(abort_flag == nullptr ? &own_abort_flag_ : abort_flag),
       is_recurrent_(lh::has_recurrent_states(model)),
       debug_(lh::debug_level()),

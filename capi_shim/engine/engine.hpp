@@ -73,6 +73,7 @@ struct lh_engine {
   void hold(lh::Client& prefix);
   void begin_answer(lh::Client& client);
 
+  const std::shared_ptr<const lh_model> held_model_;  // first: goes last
   const lh_model& model_;
   std::atomic<bool> own_abort_flag_{false};
   std::atomic<bool>* abort_flag_;

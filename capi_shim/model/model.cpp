@@ -93,6 +93,12 @@ std::unique_ptr<lh_model> lh_model::borrow(llama_model* model,
   return borrowed;
 }
 
+lh_model* lh_model::hand_out(std::unique_ptr<lh_model> model) {
+  const std::shared_ptr<lh_model> shared = std::move(model);
+  shared->handed_out_ = shared;
+  return shared.get();
+}
+
 lh_model::lh_model(llama_model* model)
     : model_(model),
       vocab_(llama_model_get_vocab(model)),

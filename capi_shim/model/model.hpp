@@ -34,11 +34,18 @@ class SpecialTexts {
 
 }  // namespace lh
 
-struct lh_model {
+struct lh_model : std::enable_shared_from_this<lh_model> {
  public:
   static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
   static std::unique_ptr<lh_model> borrow(llama_model* model,
                                           const lh_adapters* adapters = nullptr);
+  // Gives a model to a caller of C, until `let_go`. What was made on it may hold it
+  // longer, see `held`.
+  static lh_model* hand_out(std::unique_ptr<lh_model> model);
+  void let_go() { const std::shared_ptr<lh_model> last = std::move(handed_out_); }
+  // For what computes with it: garbage collectors free a model and that in any order.
+  // Null if the model was not handed out; then whoever has it keeps it.
+  std::shared_ptr<const lh_model> held() const { return weak_from_this().lock(); }
 
   llama_model* get() const { return model_; }
   const llama_vocab* vocab() const { return vocab_; }
@@ -75,6 +82,7 @@ struct lh_model {
   };
   explicit lh_model(llama_model* model);
 
+  std::shared_ptr<lh_model> handed_out_;         // itself, while the caller has it
   std::unique_ptr<llama_model, Deleter> owned_;  // empty for a borrowed model
   lh::Adapters adapters_;  // after it: what the model would free must be freed before
   llama_model* model_;

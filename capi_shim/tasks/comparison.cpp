@@ -60,7 +60,10 @@ double kl_divergence(const Distribution& p, const Distribution& q, int32_t n) {
 
 lh_comparison::lh_comparison(const lh_model& base, const lh_model& other,
                              int32_t n_threads)
-    : n_vocab_(base.n_vocab()), batch_(kPiece) {
+    : held_base_(base.held()),
+      held_other_(other.held()),
+      n_vocab_(base.n_vocab()),
+      batch_(kPiece) {
   lh::require_range("n_threads", n_threads, 0, 1024);
   lh::require(base.n_vocab() == other.n_vocab(),
               "the models must have one vocabulary, not " +

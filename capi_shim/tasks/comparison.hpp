@@ -29,6 +29,9 @@ struct lh_comparison {
   void decode(llama_context* ctx);
   void score(int32_t row, int32_t next_token);
 
+  // First: they go last.
+  const std::shared_ptr<const lh_model> held_base_;
+  const std::shared_ptr<const lh_model> held_other_;
   std::atomic<bool> abort_flag_{false};
   int32_t n_vocab_;
   ContextPtr base_;

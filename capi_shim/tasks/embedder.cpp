@@ -47,7 +47,8 @@ void write_vector(double* sums, int32_t n_embd, bool normalize, float* out) {
 }  // namespace
 
 lh_embedder::lh_embedder(const lh_model& model, const lh_embedder_params& params)
-    : model_(model),
+    : held_model_(model.held()),
+      model_(model),
       params_(checked(model, params)),
       ctx_(make_context()),
       memory_(llama_get_memory(ctx_.get())),

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "batch.hpp"
@@ -34,6 +35,7 @@ struct lh_embedder {
   void decode();
   void take_row(int32_t text, const float* row);
 
+  const std::shared_ptr<const lh_model> held_model_;  // first: goes last
   const lh_model& model_;
   const lh_embedder_params params_;
   std::atomic<bool> abort_flag_{false};

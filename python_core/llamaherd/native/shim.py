@@ -91,9 +91,10 @@ _held: dict[ref[object], tuple[object, ...]] = {}
 def free_with(owner: object, *held: object) -> None:
     """Holds objects until `owner` is gone. The last of them goes first, as tuples do it.
 
-    For what points to another native object. `ffi.gc` alone does not do: in a cycle of
-    garbage Python calls the destructors in any order. Nothing here is written in Python,
-    so that Ctrl-C cannot come between.
+    `ffi.gc` alone does not do: in a cycle of garbage Python calls the destructors in any
+    order, also of what others in the cycle still use. At the interpreter's end it does so
+    with what is held here, too; native objects keep the model that they point to. Nothing
+    here is written in Python, so that Ctrl-C cannot come between.
     """
     _held[ref(owner, _held.pop)] = held
 

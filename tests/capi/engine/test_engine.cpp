@@ -1,9 +1,12 @@
 // The engine, step by step, on the toy model.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #include "engine_fixture.hpp"
@@ -402,4 +405,41 @@ TEST_CASE("a borrowed model is wrapped and stays its owner's") {
   CHECK(borrowed->piece(fake::kControl + 1) == "word");
   lh_model_free(borrowed);
   CHECK(owner->piece(fake::kControl + 1) == "word");
+}
+
+TEST_CASE("a model stays as long as anything that was made on it") {
+  fake::reset();
+  lh_error error{};
+  const lh_engine_params engine_params = toy::engine_params(256, 4, true);
+  const lh_embedder_params embedder_params{LH_POOLING_MEAN, 1, 32, 256, 4, 1};
+  const std::array<std::function<std::function<void()>(lh_model*)>, 3> makers{
+      [&](lh_model* model) -> std::function<void()> {
+        lh_engine* engine = nullptr;
+        CHECK(lh_engine_new(model, &engine_params, &engine, &error) == LH_OK);
+        return [engine] { lh_engine_free(engine); };
+      },
+      [&](lh_model* model) -> std::function<void()> {
+        lh_embedder* embedder = nullptr;
+        CHECK(lh_embedder_new(model, &embedder_params, &embedder, &error) == LH_OK);
+        return [embedder] { lh_embedder_free(embedder); };
+      },
+      [&](lh_model* model) -> std::function<void()> {
+        lh_comparison* comparison = nullptr;
+        CHECK(lh_comparison_new(model, model, 1, &comparison, &error) == LH_OK);
+        return [comparison] { lh_comparison_free(comparison); };
+      },
+  };
+  for (const auto& make : makers) {
+    lh_model* model = lh_model::hand_out(toy::model());
+    const std::weak_ptr<const lh_model> seen = model->held();
+    const std::function<void()> free_it = make(model);
+    lh_model_free(model);
+    CHECK(!seen.expired());
+    free_it();
+    CHECK(seen.expired());
+  }
+  lh_model* unused = lh_model::hand_out(toy::model());
+  const std::weak_ptr<const lh_model> seen = unused->held();
+  lh_model_free(unused);
+  CHECK(seen.expired());
 }

@@ -263,6 +263,21 @@ def test_a_model_outlives_what_runs_on_it(tiny_path: TinyPath, story: str) -> No
     assert printed.split() == ["lh_engine_free", "lh_model_free"]
 
 
+MODEL_FREED_FIRST = """
+from llamaherd.native.shim import ffi
+expected = lh.generate(context, "a", **SHORT).tokens
+with model.using() as native:
+    ffi.release(native)
+assert lh.generate(context, "a", **SHORT).tokens == expected
+"""
+
+
+def test_a_model_may_be_freed_before_what_runs_on_it(tiny_path: TinyPath) -> None:
+    # As the interpreter does at its end, with what a thread that still runs has hold of:
+    # it finds models and engines in one heap of garbage, in the order they were made in.
+    run(MODEL_FREED_FIRST, tiny_path("llama"))
+
+
 COLLECTED_ELSEWHERE = """
 stop = threading.Event()
 def collect():
