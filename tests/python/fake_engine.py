@@ -364,6 +364,7 @@ class FakeSizing:
     def __init__(self, plan: Plan, engine: FakeEngine) -> None:
         self.sizes = plan
         self.engine = engine
+        self.n_sharing = 1
 
     def plan(self, _work: object, _layout: object = None) -> Plan:
         return self.sizes

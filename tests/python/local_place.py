@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fake_engine import make_loop
 from llamaherd.ray.actor import Actor
 from llamaherd.ray.member import Death, State
-from llamaherd.ray.wire import ActorInfo, Change, HandIn
+from llamaherd.ray.wire import Change, HandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +36,7 @@ class LocalPlace:
         is_crash: bool = True,
     ) -> None:
         self.number = number
+        self.node = (f"node{number}", 1)
         self.state = State.READY
         self.generation = 1
         self.error: BaseException | None = None
@@ -48,19 +49,6 @@ class LocalPlace:
         self._n_lives = n_lives
         self._pool = ThreadPoolExecutor(1)
         self._actor = self._made()
-
-    @property
-    def info(self) -> ActorInfo:
-        return ActorInfo(
-            actor=self.number,
-            node=f"node{self.number}",
-            pid=0,
-            n_threads=1,
-            cores=(),
-            load_s=0.0,
-            memory_bytes=0,
-            processor="",
-        )
 
     def _made(self) -> Actor:
         actor = Actor()

@@ -75,6 +75,13 @@ class Actor:
         """See `build`."""
         return build()
 
+    def node(self) -> tuple[str, int]:
+        """Where it is: name of the machine, and the process that started it.
+
+        Ray has one such process on a node, as two nodes may have one name.
+        """
+        return socket.gethostname(), os.getppid()
+
     def missing(self, wanted: Sequence[Wanted]) -> list[int]:
         """Which of these files are not here; the others are remembered."""
         return self._files.missing(wanted)
@@ -164,6 +171,7 @@ class Actor:
             is_watched=order.is_watched,
             is_counted=True,
         )
+        loop.share(order.n_on_node)
         self._groups[order.chunk] = group
         self._outbox.add(order.chunk, group)
         loop.hand_in(group)

@@ -16,7 +16,8 @@ class Claim:
     """Processors that no other actor of this user on this machine computes on.
 
     Each is claimed by binding a socket with its name (Linux's abstract ones, which have
-    no file), which the system gives back when the process ends, however it does.
+    no file), which the system gives back when the process ends, however it does. Each
+    network namespace has its own: containers do not see each other's claims.
 
     Args:
         n: How many are wanted.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Condition, Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import ClusterError, NativeError
+from llamaherd.core.errors import ClusterError, ContextError, NativeError
 from llamaherd.ray.member import Death, State
+from llamaherd.ray.place import Silence, warn_of
 
 if TYPE_CHECKING:
     from array import array
@@ -27,13 +29,21 @@ class HerdEmbedder:
         members: The actors.
         spec: How vectors are to be made.
         patience_s: How long to wait for an actor when there is none.
+        silence_s: How long an actor may say nothing.
     """
 
     def __init__(
-        self, members: Sequence[Member], spec: EmbedSpec, patience_s: float
+        self,
+        members: Sequence[Member],
+        spec: EmbedSpec,
+        *,
+        patience_s: float,
+        silence_s: float,
     ) -> None:
         self._spec = spec
         self._patience_s = patience_s
+        self._silence_s = silence_s
+        self._refusals: dict[int, BaseException] = {}  # by the actor's number
         self._free = list(members)
         self._members = members
         self._changed = Condition()
@@ -71,6 +81,10 @@ class HerdEmbedder:
                 if n_deaths == _MOST_DEATHS:
                     message = f"the process that computed it died, twice: {death}"
                     raise NativeError(message, 0) from None
+            except (ContextError, MemoryError) as error:
+                if member.number not in self._refusals:
+                    self._refusals[member.number] = error
+                    warn_of(member, "makes no vectors", error)
             finally:
                 with self._changed:
                     self._free.append(member)
@@ -84,13 +98,14 @@ class HerdEmbedder:
                 if self._is_aborted:
                     raise NativeError("the call was cancelled", 0)
                 for member in self._free:
-                    if member.state is State.READY:
+                    if member.state is State.READY and member in self._able():
                         self._free.remove(member)
                         return member
-                states = {member.state for member in self._members}
-                if states == {State.FAILED}:
+                states = {member.state for member in self._able()}
+                if states <= {State.FAILED}:
                     reason = self._members[0].error
-                    raise ClusterError(f"no actor can be started: {reason}")
+                    none = ClusterError(f"no actor can be started: {reason}")
+                    raise next(iter(self._refusals.values()), none)
                 if State.READY in states:
                     end_s = monotonic() + self._patience_s
                 elif monotonic() > end_s:
@@ -98,6 +113,9 @@ class HerdEmbedder:
                         f"there has been no actor for {self._patience_s:.0f} s"
                     )
                 self._changed.wait(_SLICE_S)
+
+    def _able(self) -> list[Member]:
+        return [m for m in self._members if m.number not in self._refusals]
 
     def _asked(self, member: Member, texts: Sequence[array[int]]) -> array[float]:
         is_there = Event()
@@ -108,10 +126,21 @@ class HerdEmbedder:
             is_there.set()
 
         member.embed([self._spec, list(texts)], then)
+        has_answered, silence = Event(), Silence(self._silence_s)
+        has_answered.set()
         while not is_there.wait(_SLICE_S):
             if self._is_aborted:
                 raise NativeError("the call was cancelled", 0)
+            if has_answered.is_set():
+                has_answered = Event()
+                silence.begin()
+                member.knock(partial(_set, has_answered))
+            silence.check()
         vectors, error = found[0]
         if error is not None:
             raise error
         return vectors
+
+
+def _set(event: Event, _value: object, _error: BaseException | None) -> None:
+    event.set()

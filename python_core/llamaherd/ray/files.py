@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
+import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _RECEIVED = "received"  # folder of the files that came from other machines
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_OLD_S = 3600.0  # nobody receives a part of a file for so long
 PART_BYTES = 32 << 20  # that are sent at a time
 
 
@@ -126,6 +130,8 @@ class Files:
             raise ModelLoadError(f"{wanted.path} has no hash")
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_name(f"{kept.name}.{os.getpid()}.part")
+        if not partial.exists():
+            _remove_old_parts(kept)
         try:
             with partial.open("ab") as file:
                 file.write(data)
@@ -179,3 +185,14 @@ def _kept(file: Wanted) -> Path | None:
     if not file.folder:
         return None
     return model_cache_dir() / _RECEIVED / file.folder / Path(file.path).name
+
+
+def _remove_old_parts(kept: Path) -> None:
+    """Removes what processes left that were killed while they received it.
+
+    Their numbers say nothing: they may have been on another machine.
+    """
+    for partial in kept.parent.glob(f"{glob.escape(kept.name)}.*.part"):
+        with suppress(OSError):
+            if time.time() - partial.stat().st_mtime > _OLD_S:
+                partial.unlink()

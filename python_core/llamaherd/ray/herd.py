@@ -8,13 +8,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ClusterError, ContextError
+from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
 from llamaherd.model.model import Model
 from llamaherd.ray.connect import connect, leave
 from llamaherd.ray.embedder import HerdEmbedder
 from llamaherd.ray.files import wanted_of
 from llamaherd.ray.loop import HerdLoop
 from llamaherd.ray.member import Member, Payload, State
+from llamaherd.ray.place import warn_of
 from llamaherd.ray.placing import placed
 from llamaherd.run.context import Context
 from llamaherd.run.host import Host
@@ -59,6 +60,9 @@ class Herd(Host):
         send_model: Whether the model is sent to nodes where it is not, which keep it in
             their model cache; otherwise that is an error.
         start_timeout_s: Longest time to wait for actors.
+        silence_timeout_s: Longest time that an actor may say nothing before it is given
+            up and started again. However long its batches take, it says something four
+            times a second.
         lora: As in `Model`, like the next three.
         n_gpu_layers: As there, for actors.
         use_mmap: As there. False gives each actor memory of its own, near to its cores.
@@ -85,6 +89,7 @@ class Herd(Host):
         actor_options: Mapping[str, object] | None = None,
         send_model: bool = True,
         start_timeout_s: float = 600.0,
+        silence_timeout_s: float = 300.0,
         lora: LoraOption | Sequence[LoraOption] | None = None,
         n_gpu_layers: int = 0,
         use_mmap: bool = True,
@@ -98,6 +103,7 @@ class Herd(Host):
         if num_cpus is not None:
             num_cpus = checks.real("num_cpus", num_cpus, 0.01, 1e6)
         self._patience_s = checks.real("start_timeout_s", start_timeout_s, 0.1, 1e9)
+        self._silence_s = checks.real("silence_timeout_s", silence_timeout_s, 1.0, 1e9)
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         of_model = {
             "n_gpu_layers": n_layers,
@@ -150,6 +156,7 @@ class Herd(Host):
                 self._members,
                 n_slots=n_slots if isinstance(n_slots, int) else None,
                 patience_s=self._patience_s,
+                silence_s=self._silence_s,
                 problem=self._problem,
                 on_close=self._end_actors,
             )
@@ -157,10 +164,10 @@ class Herd(Host):
                 member.start()
             self._wait_for_all()
             self.model.register(self)
+            self._warn_of_differences()
         except BaseException:
             self._end_actors()
             raise
-        self._warn_of_differences()
 
     @property
     def loop(self) -> HerdLoop:
@@ -199,7 +206,9 @@ class Herd(Host):
 
     def embedder(self, spec: EmbedSpec) -> Callable[[], Embedder]:
         """What makes an embedder that computes on the actors."""
-        return lambda: HerdEmbedder(self._members, spec, self._patience_s)
+        return lambda: HerdEmbedder(
+            self._members, spec, patience_s=self._patience_s, silence_s=self._silence_s
+        )
 
     def close(self) -> None:
         """Ends the actors. What runs ends with `ContextClosedError`."""
@@ -217,11 +226,9 @@ class Herd(Host):
         end_s = monotonic() + self._patience_s
         while True:
             self._changed.clear()
-            failed = [m.error for m in self._members if m.state is State.FAILED]
-            if failed and failed[0] is not None:
-                raise failed[0]
             n_left = sum(m.state is State.STARTING for m in self._members)
             if n_left == 0:
+                self._check_some()
                 return
             if monotonic() > end_s:
                 there = self._ray.cluster_resources()
@@ -232,6 +239,17 @@ class Herd(Host):
                     "num_cpus, or raise start_timeout_s"
                 )
             self._changed.wait(_SLICE_S)
+
+    def _check_some(self) -> None:
+        """Checks that there is an actor; warns of those that there are not."""
+        if self.closed:
+            raise ContextClosedError("the herd was closed while it was started")
+        failed = [m for m in self._members if m.state is State.FAILED]
+        if len(failed) == len(self._members) and failed[0].error is not None:
+            raise failed[0].error
+        for member in failed:
+            if member.error is not None:
+                warn_of(member, "cannot be started", member.error)
 
     def _end_actors(self) -> None:
         for member in self._members:

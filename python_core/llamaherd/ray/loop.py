@@ -6,34 +6,30 @@ put events into its queue; all that is known of groups and actors changes here a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
 from itertools import count
 from queue import Empty, SimpleQueue
-from threading import Event, RLock, get_ident
+from threading import get_ident
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import (
-    ClusterError,
-    ContextClosedError,
-    ContextError,
-    ForkError,
-)
+from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
 from llamaherd.core.stats import Load
 from llamaherd.memory.plan import AUTO_SLOTS
 from llamaherd.native import shim
 from llamaherd.ray.member import Death, State
+from llamaherd.ray.place import Known, together, warn_of
 from llamaherd.ray.wire import Change, HandIn, Report, for_wire
 from llamaherd.ray.work import Chunk, Work
-from llamaherd.run.threads import check_not_exiting, start_thread, wait_for
+from llamaherd.run.threaded import ThreadedLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.memory.plan import Plan
-    from llamaherd.ray.wire import ActorInfo
+    from llamaherd.ray.place import Place
+    from llamaherd.ray.wire import Kind
     from llamaherd.run.group import Group
-    from llamaherd.run.threads import Worker
 
 _TICK_S = 0.5  # longest time between two looks at the clock
 _CANCEL_S = 5.0  # longest time that what was cancelled is waited for
@@ -42,57 +38,7 @@ _AHEAD = 2.0  # prompts that an actor has, in times of its slots
 _REFILL = 1.5  # how few make it get more
 
 
-class Place(Protocol):
-    """Where an actor is: a `Member`."""
-
-    number: int
-    state: State
-    generation: int
-    info: ActorInfo | None
-    error: BaseException | None
-    changed_s: float
-
-    def order(
-        self,
-        orders: Sequence[HandIn | Change],
-        then: Callable[[BaseException | None], None],
-    ) -> None:
-        """Hands orders over, in their order. Returns at once.
-
-        Args:
-            orders: They are.
-            then: Called with None when the actor has them, or with an error.
-        """
-
-    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
-        """Asks for what is new; `then` is called with the report, or with an error."""
-
-    def restart(self, generation: int) -> None:
-        """Has another actor take the place of that generation's, unless one did."""
-
-
-class _Actor:
-    """What the loop knows of an actor."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.generation = place.generation
-        self.chunks: dict[int, Chunk] = {}
-        self.orders: list[HandIn | Change] = []  # to be sent
-        self.is_polled = False
-        self.plan: Plan | None = None
-        self.n_batches = 0
-
-    @property
-    def n_open(self) -> int:
-        return sum(len(chunk.open) for chunk in self.chunks.values())
-
-    @property
-    def is_ready(self) -> bool:
-        return self.place.state is State.READY
-
-
-class HerdLoop:
+class HerdLoop(ThreadedLoop):
     """Runs groups of requests on actors.
 
     Args:
@@ -100,6 +46,7 @@ class HerdLoop:
         n_slots: Prompts that an actor runs at once, as far as is known before it has a
             plan; None: nobody said.
         patience_s: How long to wait for an actor when there is none.
+        silence_s: How long an actor may say nothing.
         problem: Why prompts cannot run at all; "": they can.
         on_close: Ends the actors.
     """
@@ -110,10 +57,12 @@ class HerdLoop:
         *,
         n_slots: int | None = None,
         patience_s: float = 600.0,
+        silence_s: float = 300.0,
         problem: str = "",
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._actors = [_Actor(place) for place in places]
+        super().__init__("herd")
+        self._actors = [Known(place, silence_s) for place in places]
         self._n_slots = n_slots or AUTO_SLOTS
         self._patience_s = patience_s
         self._problem = problem
@@ -122,30 +71,13 @@ class HerdLoop:
         self._works: dict[int, Work] = {}  # by the group's number, the next in turn first
         self._numbers = count()
         self._n_deaths = 0
-        self._lock = RLock()
-        self._worker: Worker | None = None
-        self._has_left = Event()
-        self._has_left.set()
-        self._thread = 0
-        self._is_closed = False
 
     # ---- from any thread ----
 
     @property
     def plan(self) -> Plan | None:
         """The sizes of all actors' KV caches together."""
-        plans = [actor.plan for actor in self._actors if actor.plan is not None]
-        if not plans:
-            return None
-        return replace(
-            plans[0],
-            n_ctx=sum(plan.n_ctx for plan in plans),
-            n_seq_max=sum(plan.n_seq_max for plan in plans),
-            n_hold=sum(plan.n_hold for plan in plans),
-            capacity=min(plan.capacity for plan in plans),
-            n_ctx_seq=min(plan.n_ctx_seq for plan in plans),
-            memory_bytes=sum(plan.memory_bytes for plan in plans),
-        )
+        return together([actor.plan for actor in self._actors if actor.plan is not None])
 
     @property
     def load(self) -> Load:
@@ -163,17 +95,6 @@ class HerdLoop:
             n_ctx=0 if plan is None else plan.n_ctx,
         )
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing more can be handed in."""
-        return self._is_closed
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether its thread has ended without a word, for want of memory."""
-        worker = self._worker
-        return worker is not None and worker.is_over and not self._has_left.is_set()
-
     def hand_in(self, group: Group) -> None:
         """See `GroupLoop`."""
         shim.check_process()
@@ -182,81 +103,39 @@ class HerdLoop:
         work = Work(group, len(self._actors))
         group.number = next(self._numbers)
         with self._lock:
-            check_not_exiting()
-            if self._is_closed:
-                raise ContextClosedError("the herd is closed")
+            self._check_open()
             self._put(lambda: self._take_in(work))
-
-    def give_up(self, group: Group) -> None:
-        """See `GroupLoop`."""
-        group.is_cancelled = True
-        self._change(group, "give_up")
-
-    def stop(self, group: Group) -> None:
-        """See `GroupLoop`."""
-        group.is_stopping = True
-        self._change(group, "stop")
-
-    def watch(self, group: Group) -> None:
-        """See `GroupLoop`."""
-        group.is_watched = True
-        self._change(group, "watch")
-
-    def wait_for(self, is_done: Event) -> None:
-        """See `GroupLoop`."""
-        wait_for(is_done, None, self._worker)
-        if not is_done.is_set():
-            raise MemoryError("the herd's thread ended for want of memory")
 
     def close(self) -> None:
         """See `GroupLoop`. Ends the actors, too."""
         shim.check_process()
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
-            if not self._has_left.is_set() and not self.is_dead:
+            if not self._is_gone:
                 self._put(self._end_all)
         self.wait()
         if not was_closed:
             self._on_close()
 
-    def cancel(self) -> None:
-        """Ends all groups that there are now."""
-        for work in list(self._works.values()):
-            self.give_up(work.group)
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until there is no work, and no thread; not if this is it."""
-        if get_ident() == self._thread:
-            return False
-        return wait_for(self._has_left, timeout_s, self._worker)
-
-    def settle(self) -> None:
-        """See `GroupLoop`."""
-        if self._worker is not None and get_ident() != self._thread:
-            self._worker.join(unless=lambda: bool(self._works))
-
     def changed(self, place: Place) -> None:
         """An actor is ready, or cannot be started: the next turn looks at it."""
+        was_there = place.generation > 0 and not self._is_closed
+        if place.state is State.FAILED and was_there and place.error is not None:
+            warn_of(place, "cannot be started again", place.error)
         actor = self._actors[place.number]
-        self._events.put(lambda: self._look_at(actor))
+        self._events.put(actor.look)
 
-    def _change(self, group: Group, kind: str) -> None:
-        if group.is_over:
-            return
-        try:
-            shim.check_process()
-        except ForkError:
-            return  # it runs in the parent
-        with self._lock:
-            if not self._has_left.is_set():
-                self._put(lambda: self._pass_on(group, kind))
+    def _every(self) -> list[Group]:
+        return [work.group for work in list(self._works.values())]
+
+    def _note(self, group: Group) -> None:
+        self._put(lambda: self._pass_on(group))
 
     def _put(self, event: Callable[[], None]) -> None:
         """Has the thread do something; the lock is held."""
         self._events.put(event)
-        if self._has_left.is_set() or self.is_dead:
-            self._worker = start_thread(self, self._run)
-            self._has_left.clear()  # it cannot leave before: that takes the lock
+        if self._is_gone:
+            self._start()
 
     # ---- the thread ----
 
@@ -269,23 +148,22 @@ class HerdLoop:
         """Takes in what is new, hands out what waits; nothing is raised."""
         try:
             self._take_events()
+            self._check_silence()
             for work in list(self._works.values()):
                 self._end_if_through(work)
-            if self._works:
-                self._check_alive()
             self._hand_out()
-            for actor in self._actors:
-                self._send(actor)
+            self._send_all()
         except BaseException as error:  # noqa: BLE001 - told to who waits
             for work in list(self._works.values()):
                 self._end(work, error)
+            with suppress(Exception):
+                self._send_all()  # nobody is to go on with what was given up
 
     def _may_leave(self) -> bool:
         with self._lock:
             if self._works or not self._events.empty():
                 return False
-            self._thread = 0
-            self._has_left.set()
+            self._leave()
             return True
 
     def _take_events(self) -> None:
@@ -303,28 +181,34 @@ class HerdLoop:
             return
         self._works[work.group.number] = work
 
-    def _look_at(self, actor: _Actor) -> None:
-        """An actor may be another one than before."""
-        if actor.is_ready and actor.generation != actor.place.generation:
-            actor.generation = actor.place.generation
-            actor.n_batches = 0
-            actor.is_polled = False
-
-    def _pass_on(self, group: Group, kind: str) -> None:
+    def _pass_on(self, group: Group) -> None:
         work = self._works.get(group.number)
         if work is None:
             return
-        if kind == "give_up" and work.given_up_s is None:
-            work.given_up_s = monotonic()
+        kind: Kind = "stop" if group.is_stopping else "watch"
+        if group.is_cancelled:
+            kind = "give_up"
+            work.given_up_s = work.given_up_s or monotonic()
+        self._change_all(work, kind)
+
+    def _change_all(self, work: Work, kind: Kind) -> None:
+        """Has the actors told what is to become of a group."""
         for actor in self._actors:
-            own = [chunk.number for chunk in actor.chunks.values() if chunk.work is work]
-            actor.orders += [Change(kind, number) for number in own]  # type: ignore[arg-type]
+            actor.orders += [Change(kind, number) for number in actor.chunks_of(work)]
+
+    def _check_silence(self) -> None:
+        for actor in self._actors:
+            if actor.is_polled:
+                try:
+                    actor.silence.check()
+                except Death as death:
+                    self._has_failed(actor, actor.generation, death)
 
     # ---- out ----
 
     def _hand_out(self) -> None:
         for actor in self._actors:
-            self._look_at(actor)
+            actor.look()
         ready = [actor for actor in self._actors if actor.is_ready]
         for actor in ready:
             if not actor.chunks:
@@ -333,15 +217,16 @@ class HerdLoop:
             while self._hand_out_some(actor, len(ready)):
                 pass
 
-    def _hand_out_suspects(self, actor: _Actor) -> None:
+    def _hand_out_suspects(self, actor: Known) -> None:
         for work in self._works.values():
-            if work.suspects and not work.is_stopped:
+            if work.suspects and work.suits(actor.place.number):
                 self._give(actor, work, work.suspects.popleft(), is_suspect=True)
                 return
 
-    def _hand_out_some(self, actor: _Actor, n_ready: int) -> bool:
+    def _hand_out_some(self, actor: Known, n_ready: int) -> bool:
         """Returns whether the actor got something."""
-        waiting = [w for w in self._works.values() if w.n_waiting and not w.is_stopped]
+        number = actor.place.number
+        waiting = [w for w in self._works.values() if w.n_waiting and w.suits(number)]
         if not waiting or any(chunk.is_suspect for chunk in actor.chunks.values()):
             return False
         work = max(waiting, key=lambda work: work.priority)  # the first of those
@@ -353,12 +238,12 @@ class HerdLoop:
         if not is_urgent and n_open >= min(_REFILL * slots, share):
             return False
         n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open
-        self._give(actor, work, work.take(actor.place.number, max(1, n)))
+        self._give(actor, work, work.take(number, max(1, n)))
         self._works[work.group.number] = self._works.pop(work.group.number)
         return True
 
     def _give(
-        self, actor: _Actor, work: Work, indices: list[int], *, is_suspect: bool = False
+        self, actor: Known, work: Work, indices: list[int], *, is_suspect: bool = False
     ) -> None:
         chunk = Chunk(
             number=next(self._numbers), work=work, indices=indices, is_suspect=is_suspect
@@ -371,10 +256,19 @@ class HerdLoop:
             requests=[for_wire(group.requests[i]) for i in indices],
             is_alone=group.is_alone,
             is_watched=group.is_watched,
+            n_on_node=sum(
+                other.place.node == actor.place.node
+                for other in self._actors
+                if other.place.state is not State.FAILED
+            ),
         )
         actor.orders.append(order)
 
-    def _send(self, actor: _Actor) -> None:
+    def _send_all(self) -> None:
+        for actor in self._actors:
+            self._send(actor)
+
+    def _send(self, actor: Known) -> None:
         """Sends orders; asks for what is new."""
         generation = actor.generation
         if actor.orders and actor.is_ready:
@@ -389,6 +283,7 @@ class HerdLoop:
             actor.place.order(orders, arrived)
         if actor.chunks and actor.is_ready and not actor.is_polled:
             actor.is_polled = True
+            actor.silence.begin()
 
             def then(report: Report, error: BaseException | None) -> None:
                 def told() -> None:
@@ -403,7 +298,7 @@ class HerdLoop:
 
     # ---- back ----
 
-    def _take_report(self, actor: _Actor, generation: int, report: Report) -> None:
+    def _take_report(self, actor: Known, generation: int, report: Report) -> None:
         if generation != actor.generation:
             return
         actor.is_polled = False
@@ -422,15 +317,14 @@ class HerdLoop:
                 chunk.work.answered(chunk, place, output, stats, actor.place.number)
         for ended in report.ended:
             chunk = actor.chunks.pop(ended.chunk, None)
-            if chunk is None:
-                continue
-            chunk.work.ended(chunk, ended)
-            if ended.error is not None:
-                self._end(chunk.work, ended.error)
+            if chunk is not None and ended.error is None:
+                chunk.work.ended(chunk, ended)
+            elif chunk is not None and ended.error is not None:
+                self._has_refused(actor, chunk.work, ended.error)
+                chunk.work.lost(chunk, "", is_crash=False, was_alone=False)
 
-    def _count(self, actor: _Actor, report: Report, n_batches: int) -> None:
-        info = actor.place.info
-        node = "" if info is None else info.node
+    def _count(self, actor: Known, report: Report, n_batches: int) -> None:
+        node = actor.place.node[0]
         n_slots = 0 if actor.plan is None else actor.plan.n_seq_max
         for number, counts in report.counts.items():
             if number in actor.chunks:
@@ -439,23 +333,20 @@ class HerdLoop:
             work.batches(actor.place.number, n_batches, n_slots, node)
             work.count()
 
-    def _has_arrived(self, actor: _Actor, orders: Sequence[HandIn | Change]) -> None:
+    def _has_arrived(self, actor: Known, orders: Sequence[HandIn | Change]) -> None:
         for order in orders:
             chunk = actor.chunks.get(order.chunk)
             if chunk is not None:
                 chunk.has_arrived = True
 
-    def _has_failed(self, actor: _Actor, generation: int, error: BaseException) -> None:
+    def _has_failed(self, actor: Known, generation: int, error: BaseException) -> None:
         """An actor is dead, or does not take what it was given."""
         if generation != actor.generation:
             return
-        chunks, actor.chunks = list(actor.chunks.values()), {}
-        actor.orders = []
-        actor.is_polled = False
-        actor.generation = -1  # until there is another one
+        chunks = actor.forget()
         if not isinstance(error, Death):
             for work in {chunk.work for chunk in chunks}:
-                self._end(work, error)
+                self._has_refused(actor, work, error)
             error = Death(str(error), is_crash=False)
         for work in {chunk.work for chunk in chunks}:
             work.died(actor.place.number)
@@ -474,24 +365,33 @@ class HerdLoop:
                 self._end(work, ContextError(reason))
         actor.place.restart(generation)
 
+    def _has_refused(self, actor: Known, work: Work, error: BaseException) -> None:
+        """An actor cannot do it, mostly for want of memory; others may."""
+        number = actor.place.number
+        if number not in work.refusals and not work.group.is_over:
+            work.refusals[number] = error
+            warn_of(actor.place, "does not answer these prompts", error)
+
     def _end_if_through(self, work: Work) -> None:
         late_s = work.given_up_s
         is_late = late_s is not None and monotonic() - late_s > _CANCEL_S
+        error = None
         if work.group.open and not work.is_through and not is_late:
-            return
-        work.cancel_rest()
-        self._end(work, None)
+            error = self._why_nobody(work)
+            if error is None:
+                return
+        else:
+            work.cancel_rest()
+        self._end(work, error)
 
     def _end(self, work: Work, error: BaseException | None) -> None:
         if self._works.pop(work.group.number, None) is None:
             return
-        for actor in self._actors:
-            own = [n for n, chunk in actor.chunks.items() if chunk.work is work]
-            actor.orders += [Change("give_up", number) for number in own]
-            if error is None:
-                continue
-            for number in own:
-                del actor.chunks[number]
+        self._change_all(work, "give_up")
+        if error is not None:
+            for actor in self._actors:
+                for number in actor.chunks_of(work):
+                    del actor.chunks[number]
         work.count()
         work.group.plan = self.plan
         work.group.end(error)
@@ -501,17 +401,24 @@ class HerdLoop:
         for work in list(self._works.values()):
             self._end(work, error)
 
-    def _check_alive(self) -> None:
-        """Whether there is anybody who can do it, or will be."""
-        states = [actor.place.state for actor in self._actors]
+    def _why_nobody(self, work: Work) -> BaseException | None:
+        """Why no actor can do it, nor will; None: one can, or may come."""
+        places = [
+            actor.place
+            for actor in self._actors
+            if actor.place.number not in work.refusals
+        ]
+        states = {place.state for place in places}
         if State.READY in states:
-            return
+            return None
         if State.STARTING not in states:
-            errors = [actor.place.error for actor in self._actors]
-            raise ContextError(f"no actor can be started: {errors[0]}")
-        since_s = max(actor.place.changed_s for actor in self._actors)
-        if monotonic() - since_s > self._patience_s:
-            raise ClusterError(
-                f"there has been no actor for {self._patience_s:.0f} s: is there a node "
-                "with room for one?"
-            )
+            first = next(iter(work.refusals.values()), None)
+            error = self._actors[0].place.error
+            return first or ContextError(f"no actor can be started: {error}")
+        since_s = max(place.changed_s for place in places)
+        if monotonic() - since_s <= self._patience_s:
+            return None
+        return ClusterError(
+            f"there has been no actor for {self._patience_s:.0f} s: is there a node "
+            "with room for one?"
+        )

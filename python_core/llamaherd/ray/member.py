@@ -120,6 +120,7 @@ class Member:
 
     Attributes:
         number: From 0.
+        node: Where its last actor was, as far as is known; see `Actor.node`.
         state: It may die at any moment, which is seen when it is asked.
         generation: Counts the actors that there were.
         info: Of the last one that was ready.
@@ -135,6 +136,7 @@ class Member:
         tell: Callable[[Member], None],
     ) -> None:
         self.number = number
+        self.node: tuple[str, int] = ("", 0)
         self.state = State.STARTING
         self.generation = 0
         self.info: ActorInfo | None = None
@@ -209,6 +211,7 @@ class Member:
             if self._is_closed.is_set():
                 raise ContextClosedError("the herd was closed")
             self._handle = remote.options(**self._options).remote()
+        self.node = self._ask("node")
         there = self._ask("build")
         if there != build():
             raise ClusterError(
@@ -216,7 +219,7 @@ class Member:
                 "install the same everywhere"
             )
         payload = self._payload
-        payload.bring(self._ask, f"of actor {self.number}")
+        payload.bring(self._ask, self.node[0])
         info: ActorInfo = self._ask(
             "open",
             self.number,
@@ -256,6 +259,10 @@ class Member:
     def poll(self, then: Callable[[Any, BaseException | None], None]) -> None:
         """Asks for what is new; `then` is called with the report, or with an error."""
         self._call("outputs", "outputs", [], then)
+
+    def knock(self, then: Callable[[Any, BaseException | None], None]) -> None:
+        """Asks for a sign of life; `then` is called within half a second."""
+        self._call("node", "outputs", [], then)
 
     def embed(
         self,
@@ -320,13 +327,13 @@ class Member:
 
 def _plain(error: BaseException) -> BaseException:
     """An error of Ray's as one of ours: what the actor raised, or its death."""
-    if isinstance(error, (Death, LlamaHerdError)):
-        return error
     from ray import exceptions  # noqa: PLC0415 - there is one: an actor was asked
 
-    if isinstance(error, exceptions.RayTaskError):
+    if isinstance(error, exceptions.RayTaskError):  # before ours: it may be both
         cause = error.cause
         return cause if isinstance(cause, BaseException) else RuntimeError(str(error))
+    if isinstance(error, (Death, LlamaHerdError)):
+        return error
     if isinstance(error, exceptions.ActorDiedError):
         reason = str(error)
         return Death(reason, is_crash="its node has died" not in reason.lower())

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from llamaherd.memory.plan import Plan
 
 
+Kind = Literal["give_up", "stop", "watch"]  # see `GroupLoop`
+
+
 @dataclass(frozen=True, slots=True)
 class Enforced:
     """A schema as far as the engine enforces it; answers are checked by the caller.
@@ -25,7 +28,11 @@ class Enforced:
     enforced: str
 
     def read(self, answer: str) -> object:
-        """Answers are no actor's business."""
+        """Not here: actors never read answers, on purpose; see `Schema.read`.
+
+        Raises:
+            NotImplementedError: Always: an actor that comes here is wrong.
+        """
         raise NotImplementedError(answer)
 
 
@@ -42,12 +49,14 @@ class HandIn:
     Attributes:
         chunk: Their number, which outputs come back with.
         is_alone: See `Group`; as is the next one.
+        n_on_node: Actors that share the memory of the node.
     """
 
     chunk: int
     requests: Sequence[Request]
     is_alone: bool = False
     is_watched: bool = False
+    n_on_node: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +64,11 @@ class Change:
     """What is to become of requests that were handed in.
 
     Attributes:
-        kind: See `GroupLoop`.
+        kind: What.
         chunk: Their number.
     """
 
-    kind: Literal["give_up", "stop", "watch"]
+    kind: Kind
     chunk: int
 
 

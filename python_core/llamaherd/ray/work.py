@@ -60,6 +60,7 @@ class Work:
         suspects: Requests that were with actors that died, some at a time.
         priority: Of its requests.
         given_up_s: When it was cancelled; None: it was not.
+        refusals: Why actors cannot do it, by their number.
     """
 
     def __init__(self, group: Group, n_actors: int) -> None:
@@ -68,6 +69,7 @@ class Work:
         self.suspects: deque[list[int]] = deque()
         self.priority = max((r.priority for r in group.requests), default=0)
         self.given_up_s: float | None = None
+        self.refusals: dict[int, BaseException] = {}
         self._again: deque[int] = deque()  # lost with a node, through nobody's fault
         self._n_deaths: Counter[int] = Counter()
         self._doubted: set[int] = set()  # with actors that died before they said a word
@@ -93,6 +95,10 @@ class Work:
     def is_stopped(self) -> bool:
         """Whether nothing more of it is to be handed out."""
         return self.group.is_cancelled or self.group.is_stopping
+
+    def suits(self, actor: int) -> bool:
+        """Whether an actor is to get more of it."""
+        return not self.is_stopped and actor not in self.refusals
 
     @property
     def is_through(self) -> bool:

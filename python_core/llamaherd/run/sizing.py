@@ -35,7 +35,13 @@ class Work:
 
 
 class Sizing(Protocol):
-    """Plans and makes engines."""
+    """Plans and makes engines.
+
+    Attributes:
+        n_sharing: Contexts that automatic sizes leave equal shares of the memory.
+    """
+
+    n_sharing: int
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """Sizes that suit the work; with `layout` of that layout."""
@@ -64,6 +70,9 @@ class NativeSizing:
         sizes: What the user fixed.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
+
+    Attributes:
+        n_sharing: See `Sizing`.
     """
 
     def __init__(
@@ -79,6 +88,7 @@ class NativeSizing:
         self._sizes = sizes
         self._bytes_per_cell = bytes_per_cell
         self._bytes_per_sequence = bytes_per_sequence
+        self.n_sharing = 1
         # Read once, so that equal calls are planned equally.
         self._memory_bytes = hardware.available_memory()
 
@@ -95,7 +105,7 @@ class NativeSizing:
             n_rows=ROWS_AMX if shim.has_amx() else ROWS,
             bytes_per_cell=self._bytes_per_cell,
             bytes_per_sequence=self._bytes_per_sequence,
-            memory_bytes=self._memory_bytes,
+            memory_bytes=self._memory_bytes // self.n_sharing,
         )
 
     def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+import llamaherd as lh
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from llamaherd.memory.plan import MAX_HOLD, ROWS, ROWS_AMX, Plan, Sizes, make_pl
 from llamaherd.native.models import ModelInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 GB = 10**9
@@ -278,6 +280,28 @@ def test_memory_is_what_the_container_may_have(cgroups: Path, place: str) -> Non
     assert hardware.available_memory() == 400
     set_limit(cgroups / place, 1000, 1200)
     assert hardware.available_memory() == 0
+
+
+def test_contexts_of_one_machine_take_equal_shares(
+    monkeypatch: pytest.MonkeyPatch, tiny_path: Callable[[str], Path]
+) -> None:
+    monkeypatch.setattr(hardware, "available_memory", lambda: 64_000_000)
+
+    def n_bytes(n_sharing: int, **sizes: int) -> int:
+        with (
+            lh.Model(tiny_path("llama")) as model,
+            lh.Context(model, **sizes) as context,
+        ):
+            context.loop.share(n_sharing)
+            prompts = [f"{i}: {'word ' * 60}" for i in range(40)]
+            results = lh.generate_parallel(context, prompts, max_tokens=4)
+            assert results.stats.n_failed == 0
+            return context.plan.memory_bytes
+
+    alone = n_bytes(1)
+    assert 4_000_000 < alone < 32_000_000
+    assert n_bytes(16) <= 2_000_000
+    assert n_bytes(16, n_ctx=16384) == n_bytes(1, n_ctx=16384) > 2_000_000
 
 
 def test_cached_files_do_not_count_against_the_limit(cgroups: Path) -> None:

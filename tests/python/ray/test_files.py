@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,28 @@ def test_a_file_that_differs_is_sent_once(
     again: list[str] = []
     there.bring(asks(Other(), again), "there")
     assert again == ["missing"]
+
+
+def test_what_was_received_by_a_process_that_died_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llamaherd.ray.files.model_cache_dir", lambda: tmp_path / "here")
+    path = tmp_path / "a[1].gguf"
+    path.write_bytes(b"some bytes")
+    stat = path.stat()
+    file = hashed([Wanted(path=str(path), n_bytes=stat.st_size, identity=("", 0))], 1)[0]
+    folder = tmp_path / "here" / "received" / file.folder
+    folder.mkdir(parents=True)
+    old, young = (folder / f"a[1].gguf.{pid}.part" for pid in (1, 2))
+    for partial in (old, young):
+        partial.write_bytes(b"some")
+    os.utime(old, (0, 0))
+    files = Files()
+    for data, is_last in parts(file):
+        files.receive(file, data, is_last=is_last)
+    assert not old.exists()
+    assert young.exists()  # somebody may still receive it
+    assert files.path(file).read_bytes() == b"some bytes"
 
 
 def test_what_came_is_checked(

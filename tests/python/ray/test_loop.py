@@ -12,18 +12,24 @@ import llamaherd as lh
 import pytest
 from fake_engine import answer, text_of
 from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
+from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.request import Request
 from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.stats import RequestStats
 from llamaherd.ray.loop import HerdLoop
-from llamaherd.ray.member import State
+from llamaherd.ray.member import Death, State
+from llamaherd.ray.place import Silence
+from llamaherd.ray.wire import Change, HandIn
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from local_place import LocalPlace
+from stepping import plan, stepping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from llamaherd.ray.wire import HandIn
+    from llamaherd.ray.wire import Report
+    from llamaherd.run.group import Group
 
 BAD = 777  # a token that kills
 
@@ -226,6 +232,120 @@ def test_work_waits_for_an_actor_that_comes_late() -> None:
     check(results, asked)
 
 
+class MutePlace(LocalPlace):
+    """One whose first actor is frozen."""
+
+    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
+        if self.generation > 1:
+            super().poll(then)
+
+
+def test_an_actor_that_says_nothing_is_given_up() -> None:
+    asked = requests(100)
+    with herd(MutePlace(0), LocalPlace(1), silence_s=0.2) as loop:
+        results = Call(asked, seed=1).run(loop)
+    check(results, asked)
+    assert [row.n_deaths for row in results.stats.actors] == [1, 0]
+
+
+def test_time_in_which_this_process_is_stopped_is_no_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("llamaherd.ray.place.monotonic", lambda: now_s[0])
+    silence = Silence(2.0)
+    for past_s in (0.5, 3600.0, 0.5):
+        now_s[0] += past_s
+        silence.check()
+    now_s[0] += 0.5
+    with pytest.raises(Death, match="silent for 2 s"):
+        silence.check()
+
+
+def refuse(place: LocalPlace, n_before: int = 0) -> None:
+    """After n chunks, which it half answers, an actor has no memory for its context."""
+    seen: list[Group] = []
+
+    def refused(group: Group) -> None:
+        seen.append(group)
+        if len(seen) <= n_before:
+            for i in range(len(group.requests) // 2):
+                group.tell(i, Output(finish=Finish.LENGTH), RequestStats())
+        else:
+            group.end(ContextError("no room for it"))
+
+    place._actor._loop.hand_in = refused
+
+
+def test_what_an_actor_has_no_memory_for_others_do() -> None:
+    asked = requests(100)
+    places = LocalPlace(0), LocalPlace(1)
+    refuse(places[1])
+    with (
+        herd(*places) as loop,
+        pytest.warns(UserWarning, match="actor 1 on node 'node1' does not .*: no room"),
+    ):
+        results = Call(asked, seed=1).run(loop)
+    check(results, asked)
+    assert results.stats.actors[0].n_done == 100
+    assert len(places[1].orders) == 1  # it was asked once
+
+
+def test_what_no_actor_has_memory_for_ends_the_call_alone() -> None:
+    place = LocalPlace(0)
+    refuse(place, n_before=1)
+    with herd(place) as loop:
+        with (
+            pytest.warns(UserWarning, match="no room"),
+            pytest.raises(ContextError, match="no room for it"),
+        ):
+            Call(requests(60), seed=1).run(loop)
+        # What it had of it, it is not to go on with.
+        first = next(order for order in place.orders if isinstance(order, HandIn))
+        assert loop.wait(10)
+        given_up = [order for order in place.orders if isinstance(order, Change)]
+        assert given_up == [Change("give_up", first.chunk)]
+
+
+def test_what_was_given_up_is_told_when_the_loop_itself_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = LocalPlace(0)
+    with herd(place) as loop:
+
+        def fail(_work: object) -> None:
+            if place.orders:
+                raise MemoryError("no memory for a list")
+
+        monkeypatch.setattr(loop, "_why_nobody", fail)
+        with pytest.raises(MemoryError, match="no memory for a list"):
+            Call(requests(60, max_tokens=250), seed=1).run(loop)
+        assert loop.wait(10)
+        assert isinstance(place.orders[-1], Change)
+
+
+def test_actors_are_told_how_many_share_their_memory() -> None:
+    places = [LocalPlace(i) for i in range(4)]
+    for place in places[:3]:
+        place.node = ("one", 7)
+    places[2].state, places[2].error = State.FAILED, ValueError("no room")
+    with herd(*places) as loop:
+        Call(requests(100), seed=1).run(loop)
+        told = [{order.n_on_node for order in place.orders} for place in places]
+        assert told == [{2}, {2}, set(), {1}]
+        assert [p._actor._loop._sizing.n_sharing for p in places] == [2, 2, 1, 1]
+
+
+def test_an_actor_that_cannot_be_started_again_is_told_of() -> None:
+    asked = requests(100)
+    places = LocalPlace(0), LocalPlace(1, lambda _: True, n_lives=1, is_crash=False)
+    with (
+        herd(*places) as loop,
+        pytest.warns(UserWarning, match="actor 1 on node 'node1' cannot be started agai"),
+    ):
+        check(Call(asked, seed=1).run(loop), asked)
+
+
 def test_a_call_that_is_cancelled_keeps_what_it_has() -> None:
     asked = requests(3000, max_tokens=40)
     with herd(LocalPlace(0), LocalPlace(1)) as loop:
@@ -244,6 +364,33 @@ def test_a_call_that_is_cancelled_keeps_what_it_has() -> None:
         assert loop.wait(10)
         again = requests(10)
         check(Call(again, seed=1).run(loop), again)  # it is as good as new
+
+
+def test_prompts_that_run_keep_their_beginnings_when_they_are_cancelled() -> None:
+    place = LocalPlace(0)
+    place._actor._loop.close()
+    actors_loop, engine = stepping(plan(n_slots=12, n_hold=8, pooled=True))
+    place._actor._loop = place._actor._outbox.loop = actors_loop
+    asked = requests(100, max_tokens=250)
+    call = Call(asked, seed=1)
+
+    def cancel(n_runs: int) -> None:
+        end_s = time.monotonic() + 10
+        if n_runs == 9:
+            call.cancel()
+            while not any(isinstance(order, Change) for order in place.orders):
+                assert time.monotonic() < end_s
+                time.sleep(0.001)
+
+    engine.before_run = cancel
+    with herd(place) as loop:
+        results = call.run(loop)
+    begun = [r for r in results if r.finish_reason == "cancelled" and r.tokens]
+    assert 0 < len(begun) <= 12
+    for r in begun:
+        tokens = answer(asked[r.index])[0][: len(r.tokens)]
+        assert r.tokens == tokens
+        assert r.partial == text_of(tokens)
 
 
 def test_what_an_actor_does_not_give_back_is_not_waited_for(
