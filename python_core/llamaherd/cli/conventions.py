@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from llamaherd.core.errors import JournalError, LlamaHerdError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
@@ -26,11 +28,26 @@ class Status(IntEnum):
     """What the process exits with."""
 
     DONE = 0
-    FAILED = 1
-    WRONG_USE = 2
+    FAILED = 1  # while at it
+    WRONG_USE = 2  # what was given cannot be used as asked: nothing was computed
     ROWS_FAILED = 3  # done, but some rows have a reason instead of an answer
     INTERRUPTED = 130  # by Ctrl-C
     TERMINATED = 143  # by SIGTERM
+
+
+# What commands raise for a user to read.
+EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
+
+
+def status_of(error: BaseException) -> Status:
+    """What an error that ended a command says: arguments are checked before work begins.
+
+    What begins work in which values are found to be wrong has to tell that itself.
+    """
+    if isinstance(error, LlamaHerdError) and not isinstance(error, JournalError):
+        return Status.FAILED
+    is_wrong = isinstance(error, (ValueError, TypeError, FileNotFoundError))
+    return Status.WRONG_USE if is_wrong else Status.FAILED
 
 
 class _Taught(click.Command):
@@ -126,10 +143,10 @@ def warn(message: str) -> None:
     click.echo(f"llamaherd: warning: {message}", err=True)
 
 
-def failed(message: object) -> int:
+def failed(message: object, status: Status = Status.FAILED) -> int:
     """Tells why a command failed. Returns the status to exit with."""
     click.echo(f"llamaherd: {message}", err=True)
-    return Status.FAILED
+    return status
 
 
 class Termination:

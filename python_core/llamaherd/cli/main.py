@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Commands, Status, Termination, failed
-from llamaherd.core.errors import LlamaHerdError
+from llamaherd.cli.conventions import (
+    EXPECTED,
+    Commands,
+    Status,
+    Termination,
+    failed,
+    status_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +43,8 @@ llamaherd serve SmolLM2
 """
 _EPILOG = """\
 `llamaherd COMMAND --help` tells of a command, with examples. Data goes to stdout. Exit
-status: 0 all is well, 1 failed, 2 wrong use, 3 done but some rows failed (they have
-their reason), 130 Ctrl-C, 143 SIGTERM.
+status: 0 all is well, 1 it failed while at it, 2 what was given cannot be used as asked,
+3 done but some rows failed (they have their reason), 130 Ctrl-C, 143 SIGTERM.
 """
 
 
@@ -103,6 +109,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:  # of `llamaherd ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.FAILED
-    except (LlamaHerdError, ValueError, TypeError, OSError, ImportError) as error:
-        return failed(error)
+    except EXPECTED as error:
+        return failed(error, status_of(error))
     return Status.DONE if status is None else int(status)

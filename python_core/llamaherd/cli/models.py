@@ -138,7 +138,7 @@ def remove(source: str, yes: bool) -> int:
     size = gigabytes(sum(file.stat().st_size for file in files))
     if not yes:
         if not sys.stdin.isatty():
-            return failed("nobody can be asked here: pass --yes")
+            return failed("nobody can be asked here: pass --yes", Status.WRONG_USE)
         click.confirm(f"Remove {first} ({size})?", abort=True, err=True)
     for file in reversed(files):  # the first one means that all are there
         file.unlink()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, failed, section, warn
+from llamaherd.cli.conventions import Command, Status, failed, section, warn
 
 if TYPE_CHECKING:
     import socket
@@ -139,7 +139,7 @@ def serve(api_key: str | None, host: str, port: int, **options: Any) -> int:  # 
 
     key = api_key or os.environ.get(KEY_VARIABLE) or None
     if api_key == "":
-        return failed("--api-key must not be empty")
+        return failed("--api-key must not be empty", Status.WRONG_USE)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
     )

@@ -6,18 +6,21 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Status, section, tell, warn
+from llamaherd.cli.conventions import EXPECTED, Status, failed, section, tell, warn
+from llamaherd.core import checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
+    from llamaherd.model.model import Model
     from llamaherd.ray import Herd
+    from llamaherd.run.host import Host
     from llamaherd.runs.doing import Outcome
     from llamaherd.runs.spec import RunSpec, Task
 
@@ -30,7 +33,8 @@ _CLUSTER_BLOCK = 200_000  # rows that are handed out together: many actors share
 
 EXIT = """\
 Exit status: 0 all rows are done, 3 so are they but some failed (the column "error" says
-why), 1 the run failed, 2 wrong use, 130 Ctrl-C, 143 SIGTERM: the same command goes on.
+why), 1 it failed while at it, 2 options, TOML or input cannot be used as asked and nothing
+was computed, 130 Ctrl-C, 143 SIGTERM: the same command goes on.
 """
 
 
@@ -155,14 +159,27 @@ def table_options(*, prompts: bool) -> Callable[[Any], Any]:
 
 
 def labels_of(given: str | None) -> list[str] | None:
-    """Labels as a user gives them: with commas between, or a file with one a line."""
+    """Labels as a user gives them: with commas between, or a file with one a line.
+
+    Raises:
+        click.BadParameter: It is a single one, or a file that cannot be read.
+    """
     if given is None:
         return None
-    path = Path(given)
-    if "," not in given and path.is_file():
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    else:
-        lines = given.split(",")
+    lines = given.split(",")
+    if len(lines) == 1:
+        if not os.path.isfile(given):  # noqa: PTH113 - never raises
+            raise click.BadParameter(
+                f"there is no file {checks.quoted(given)}, and a label alone leaves nothing "
+                "to choose: give several, A,B,C, or a file with one a line.",
+                param_hint="'--labels'",
+            )
+        try:
+            lines = Path(given).read_text(encoding="utf-8-sig").splitlines()
+        except ValueError as error:
+            raise click.BadParameter(
+                f"the file {given} is not UTF-8: {error}", param_hint="'--labels'"
+            ) from None
     return [line.strip() for line in lines if line.strip()]
 
 
@@ -195,14 +212,26 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
         tell(f"wrote {save}; `llamaherd run {save}` does it")
         return Status.DONE
     show = sys.stderr.isatty() and not is_quiet
+    has_begun = False
+
+    def open_host(spec: RunSpec) -> AbstractContextManager[Host | Model]:
+        nonlocal has_begun
+        has_begun = True
+        return on_this_machine(spec) if cluster is None else _herd(cluster, spec)
+
     with _warnings(), _ending(spec, shard):
-        outcome = do_run(
-            spec,
-            shard=shard,
-            progress=show,
-            open_host=on_this_machine if cluster is None else partial(_herd, cluster),
-            block=BLOCK if cluster is None else _CLUSTER_BLOCK,
-        )
+        try:
+            outcome = do_run(
+                spec,
+                shard=shard,
+                progress=show,
+                open_host=open_host,
+                block=BLOCK if cluster is None else _CLUSTER_BLOCK,
+            )
+        except EXPECTED as error:
+            if has_begun:
+                return failed(error)
+            raise
     return ended(outcome)
 
 

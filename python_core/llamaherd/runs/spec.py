@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -172,6 +172,7 @@ class RunSpec:
             checked_labels(self.classify["labels"])
             normalize = self.classify.get("normalize", "sum")
             checks.choice("[classify] normalize", normalize, NORMALIZE)
+            _check_several("[classify] labels", self.classify["labels"])
         seed = self.sampling.get("seed", 0)
         if isinstance(seed, int) and seed < 0:
             raise ValueError(
@@ -179,7 +180,9 @@ class RunSpec:
                 "with has to draw the same again"
             )
         if self.task == "generate":
-            SamplingParams(**self.settings)
+            params = SamplingParams(**self.settings)
+            if params.choices is not None:
+                _check_several("[sampling] choices", params.choices)
 
     @property
     def template(self) -> Template:
@@ -300,6 +303,13 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
             close = get_close_matches(str(key), known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
             raise ValueError(f"{where} has no key {str(key)[:60]!r}; {hint}")
+
+
+def _check_several(name: str, labels: Collection[object]) -> None:
+    """A column that can only have one value says nothing of its rows."""
+    if len(labels) < 2:
+        found = checks.shown(next(iter(labels)))
+        raise ValueError(f"{name} must be at least two different ones, not {found} alone")
 
 
 def _list(names: Mapping[str, object]) -> str:

@@ -138,7 +138,7 @@ def test_other_machines_without_a_key_are_warned_of(
     error = capsys.readouterr().err
     assert KEY_VARIABLE not in error
     assert "secret" not in error
-    assert main([*everywhere, "--api-key", ""]) == 1
+    assert main([*everywhere, "--api-key", ""]) == 2
     assert "--api-key must not be empty" in capsys.readouterr().err
 
 

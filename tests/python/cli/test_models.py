@@ -84,7 +84,7 @@ def test_a_model_is_removed_with_all_that_is_its(
     other = add(cache, "other.gguf")
     note = parts[0].with_name(parts[0].name + ".json")
     note.write_text("{}")
-    assert main(["models", "remove", "big"]) == 1  # nobody can be asked
+    assert main(["models", "remove", "big"]) == 2  # nobody can be asked
     assert "--yes" in capsys.readouterr().err
     assert all(part.exists() for part in parts)
     assert main(["models", "remove", "big", "--yes"]) == 0

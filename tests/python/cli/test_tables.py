@@ -138,7 +138,7 @@ def test_a_wrong_quote_fails_its_row_or_says_where_it_opens(
     reason = "line 3: a quote in a text is not doubled or closed"
     assert [row["error"] for row in rows] == ["", reason, ""]
     Path("in.csv").write_text('id,text\n1,one\n2,"two\n3,three\n', encoding="utf-8")
-    assert main(run) == 1
+    assert main(run) == 2
     assert "the quote that opens in line 3 is not closed" in capfd.readouterr().err
 
 
@@ -170,7 +170,7 @@ def test_flags_write_the_file_that_does_the_same(
     assert Path("here.csv").read_bytes() == first
     Path("in.csv").write_text("text\na\n", encoding="utf-8")
     Path("labels.txt").write_text("yes\nno\n", encoding="utf-8")
-    assert main([*run, "--save", "../run.toml"]) == 1  # it is another input
+    assert main([*run, "--save", "../run.toml"]) == 2  # it is another input
     assert "describes another run" in capsys.readouterr().err
 
 
@@ -186,11 +186,11 @@ def test_shards_and_merge(tiny_path: Tiny, capfd: pytest.CaptureFixture[str]) ->
     journals = [f"{i}.journal" for i in (1, 2, 3)]
     assert main(["merge", *journals, "--out", "merged.parquet"]) == 0
     assert Path("merged.parquet").read_bytes() == Path("out.parquet").read_bytes()
-    assert main(["merge", *journals[:2], "--out", "no.parquet"]) == 1
+    assert main(["merge", *journals[:2], "--out", "no.parquet"]) == 2
     assert "of 3 shards 1 are missing: 3" in capfd.readouterr().err
     assert not Path("no.parquet").exists()
     moved = Path("in.csv").rename("moved.csv")
-    assert main(["merge", *journals, "-o", "again.parquet"]) == 1
+    assert main(["merge", *journals, "-o", "again.parquet"]) == 2
     assert main(["merge", *journals, "-o", "again.parquet", "--input", str(moved)]) == 0
 
 
@@ -230,24 +230,68 @@ def test_wrong_use(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "no.csv", "-m", "m.gguf"], "No such file"),
-        (["run", "in.csv", "-m", "no.gguf"], "no.gguf"),
-        (["run", "in.csv", "-m", "m", "--set", "sampling.topp=1"], "mean 'top_p'"),
-        (["run", "in.csv", "-m", "m", "--set", "n_ctx"], "no KEY=VALUE"),
-        (["run", "no.toml"], "no.toml: No such file"),
-        (["run", "in.csv", "-m", "m", "--schema", "no.json"], "no.json"),
-        (["run", "in.csv", "-m", "m", "-o", "x.xlsx"], "output must end in"),
+        (["no.csv"], "No such file"),
+        (["in.csv", "--set", "sampling.topp=1"], "mean 'top_p'"),
+        (["in.csv", "--set", "n_ctx"], "no KEY=VALUE"),
+        (["no.toml"], "no.toml: No such file"),
+        (["in.csv", "--schema", "no.json"], "no.json"),
+        (["in.csv", "-o", "x.xlsx"], "output must end in"),
+        (["in.csv", "-o", "in.csv"], "is the input"),
+        (["in.csv", "--column", "txt"], "no column 'txt'"),
+        (["in.csv", "--prompt", "{text"], "single '{'"),
+        (["in.csv", "--prompt", "text"], "names no column"),
+        (["in.csv", "--system", "Be brief."], "system needs chat"),
+        (["in.csv", "--encoding", "utf-9"], "utf-9"),
+        (["in.csv", "--labels", "A,A"], "must be at least two different"),
+        (["in.csv", "--labels", "A,"], "[sampling] choices must be at least two different"),
+        (["in.csv", "--labels", "A,B", "--schema", "any.json"], "schema"),
+        (["in.csv", "--shard", "1/2"], "--journal"),
     ],
 )
-def test_what_fails_says_why_in_a_line(
+def test_what_cannot_be_used_as_asked_is_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table(1)
-    assert main(arguments) == 1
+    Path("any.json").write_text("{}", encoding="utf-8")
+    assert main(["run", *arguments, "-m", "no.gguf"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("llamaherd: ")
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["run", "classify"])
+def test_a_label_alone_is_none(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(1)
+    run = [command, "in.csv", "-m", "no.gguf"]
+    assert main([*run, "--labels", "label.txt"]) == 2
+    assert "there is no file 'label.txt'" in capsys.readouterr().err
+    Path("label.txt").write_text("yes\n", encoding="utf-8")
+    assert main([*run, "--labels", "label.txt"]) == 2
+    assert "must be at least two different ones, not 'yes' (str) alone" in capsys.readouterr().err
+    Path("label.txt").write_bytes(b"\xff\n")
+    assert main([*run, "--labels", "label.txt"]) == 2
+    assert "the file label.txt is not UTF-8" in capsys.readouterr().err
+
+
+def test_what_fails_while_at_it_is_status_1(
+    tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(2)
+    assert main(["run", "in.csv", "-m", "no.gguf"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("llamaherd: ")
+    assert "no.gguf" in error
+
+    def changed(_: object) -> None:
+        raise ValueError("the input in.csv was changed while it was read")
+
+    monkeypatch.setattr("llamaherd.runs.inputs.Input.check_unchanged", changed)
+    run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.csv"]
+    assert main(run) == 1
+    assert "was changed while" in capsys.readouterr().err
 
 
 def test_a_journal_on_a_network_drive(
@@ -256,7 +300,7 @@ def test_a_journal_on_a_network_drive(
     table(2)
     monkeypatch.setattr(journal_file, "network_type", lambda _: "nfs4")
     run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.csv"]
-    assert main(run) == 1
+    assert main(run) == 2
     assert "network drive (nfs4)" in capsys.readouterr().err
     assert main([*run, "--journal", ""]) == 0
 
