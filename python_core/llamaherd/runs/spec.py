@@ -19,6 +19,7 @@ from llamaherd.core import checks
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.scores import NORMALIZE
 from llamaherd.model.model import Model
+from llamaherd.run.constraints import Constraints
 from llamaherd.run.context import Context
 from llamaherd.run.labels import checked_labels
 from llamaherd.run.settings import params_of_call
@@ -183,6 +184,17 @@ class RunSpec:
             params = SamplingParams(**self.settings)
             if params.choices is not None:
                 _check_several("[sampling] choices", params.choices)
+            self._check_schema(params)
+
+    def _check_schema(self, params: SamplingParams) -> None:
+        """A schema that cannot be used is told before a model is loaded."""
+        given = self.sampling.get("schema")
+        strict = checks.flag("[sampling] strict", self.sampling.get("strict", False))
+        try:
+            Constraints({}, strict=strict).shape(params)
+        except ValueError as error:
+            where = f"the schema {given}" if self._is_schema_file else "[sampling] schema"
+            raise ValueError(f"{where} cannot be used: {error}") from None
 
     @property
     def template(self) -> Template:
@@ -209,8 +221,12 @@ class RunSpec:
         given = self.sampling.get("schema")
         if given is None:
             return None
-        is_file = isinstance(given, str) and given.lstrip()[:1] != "{"
-        return schema_text(self.folder / given if is_file else given)[0]
+        return schema_text(self.folder / given if self._is_schema_file else given)[0]
+
+    @property
+    def _is_schema_file(self) -> bool:
+        given = self.sampling.get("schema")
+        return isinstance(given, str) and given.lstrip()[:1] != "{"
 
     @property
     def path(self) -> str:

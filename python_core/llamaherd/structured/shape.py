@@ -137,7 +137,9 @@ def _validator(text: str) -> Validator:
     try:
         kind.check_schema(schema)
     except NoSchemaError as error:
-        raise SchemaError(f"schema is not valid: {_cut(error.message)}") from None
+        raise SchemaError(
+            f"schema is not valid at {error.json_path}: {_cut(error.message)}"
+        ) from None
     except RecursionError:
         raise SchemaError("schema is nested too deep") from None
     own = {

@@ -55,7 +55,7 @@ def _of_file(path: Path) -> str:
             f"schema is neither JSON nor a file that can be read: "
             f"{checks.shown(str(path))} ({error})"
         ) from None
-    return checked_schema("schema", text)
+    return checked_schema(f"schema (the file {path})", text)
 
 
 def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN401

@@ -38,6 +38,24 @@ def written(folder: Path, text: str, name: str = "run.toml") -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("schema", "strict", "message"),
+    [
+        ('{"type": "obj"}', "false", r"the schema s\.json .*not valid at \$\.type: 'obj'"),
+        ('{"type": ', "false", r"s\.json.* is no JSON: .*line 1"),
+        ("[1]", "false", r"s\.json.* must be a JSON Schema"),
+        ('{"not": {}}', "true", r"the schema s\.json cannot be used: .*strict"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_told_with_its_file(
+    tmp_path: Path, schema: str, strict: str, message: str
+) -> None:
+    written(tmp_path, schema, "s.json")
+    file = written(tmp_path, f"[sampling]\nschema = 's.json'\nstrict = {strict}\n")
+    with pytest.raises((ValueError, TypeError), match=message):
+        read_spec(file)
+
+
 def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
     spec = read_spec(written(tmp_path, WHOLE))
     assert spec.task == "generate"
