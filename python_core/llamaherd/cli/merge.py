@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from llamaherd.cli.conventions import Command
-from llamaherd.cli.tables import ended
+from llamaherd.cli.tables import ended, shown_warnings
 
 _HELP = """\
 Put the journals of `llamaherd run --shard i/n` together.
@@ -33,11 +33,23 @@ llamaherd merge a.journal b.journal --out result.csv --input /data/texts.csv
 @click.option(
     "--input", "source", metavar="FILE", help="The run's input, if it is elsewhere now."
 )
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace an output that llamaherd did not write, or somebody changed.",
+)
 @click.pass_context
 def merge(
-    ctx: click.Context, /, journals: tuple[str, ...], output: str, source: str | None
+    ctx: click.Context,
+    /,
+    journals: tuple[str, ...],
+    output: str,
+    source: str | None,
+    overwrite: bool,
 ) -> None:
     """Does the command."""
     from llamaherd.runs.merging import merge_runs  # noqa: PLC0415 - loads the engine
 
-    ctx.exit(ended(merge_runs(journals, output, source=source)))
+    with shown_warnings():
+        outcome = merge_runs(journals, output, source=source, overwrite=overwrite)
+    ctx.exit(ended(outcome))

@@ -103,7 +103,9 @@ def slurm(
 
     spec = read_spec(run)
     if STREAM in (spec.input, spec.output):
-        return failed(f"{run} reads or writes a stream, which tasks cannot share", Status.WRONG_USE)
+        return failed(
+            f"{run} reads or writes a stream, which tasks cannot share", Status.WRONG_USE
+        )
     output = str(spec.at("output"))
     place = script or run.with_name(f"{run.stem}.slurm.sh")
     words = {name: options.pop(name) for name in ("setup", "scratch", "most_running")}

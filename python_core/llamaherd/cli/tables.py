@@ -33,8 +33,8 @@ _CLUSTER_BLOCK = 200_000  # rows that are handed out together: many actors share
 
 EXIT = """\
 Exit status: 0 all rows are done, 3 so are they but some failed (the column "error" says
-why), 1 it failed while at it, 2 options, TOML or input cannot be used as asked and nothing
-was computed, 130 Ctrl-C, 143 SIGTERM: the same command goes on.
+why), 1 it failed while at it, 2 options, TOML or input cannot be used as asked (nothing
+was computed), 130 Ctrl-C, 143 SIGTERM: the same command goes on.
 """
 
 
@@ -58,6 +58,11 @@ _COMMON = [
         "output",
         metavar="FILE",
         help=".csv, .tsv, .jsonl or .parquet; without it CSV goes to stdout.",
+    ),
+    _files(
+        "--overwrite",
+        is_flag=True,
+        help="Replace an output that llamaherd did not write, or somebody changed.",
     ),
     _files("--encoding", metavar="NAME", help="Of CSV and JSON lines; default utf-8."),
     _files("--delimiter", metavar="CHAR", help="Of CSV; default a comma, or a tab."),
@@ -170,8 +175,8 @@ def labels_of(given: str | None) -> list[str] | None:
     if len(lines) == 1:
         if not os.path.isfile(given):  # noqa: PTH113 - never raises
             raise click.BadParameter(
-                f"there is no file {checks.quoted(given)}, and a label alone leaves nothing "
-                "to choose: give several, A,B,C, or a file with one a line.",
+                f"there is no file {checks.quoted(given)}, and a label alone "
+                "leaves nothing to choose: give A,B,C or a file with one a line.",
                 param_hint="'--labels'",
             )
         try:
@@ -203,6 +208,7 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
         if value is not None
     }
     shard, save = given.pop("shard", None), given.pop("save", None)
+    overwrite = given.pop("overwrite", False)
     is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
     spec = _spec(task, given.pop("table"), given)
     if "path" not in spec.model:
@@ -219,12 +225,13 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
         has_begun = True
         return on_this_machine(spec) if cluster is None else _herd(cluster, spec)
 
-    with _warnings(), _ending(spec, shard):
+    with shown_warnings(), _ending(spec, shard):
         try:
             outcome = do_run(
                 spec,
                 shard=shard,
                 progress=show,
+                overwrite=overwrite,
                 open_host=open_host,
                 block=BLOCK if cluster is None else _CLUSTER_BLOCK,
             )
@@ -319,7 +326,7 @@ def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
 
 
 @contextmanager
-def _warnings() -> Iterator[None]:
+def shown_warnings() -> Iterator[None]:
     """Shows warnings as this command's."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: warn(str(message))

@@ -14,6 +14,7 @@ from llamaherd.runs.asking import Classifying, Embedding, Generating, Unfinished
 from llamaherd.runs.columns import prefixed
 from llamaherd.runs.inputs import opened
 from llamaherd.runs.meter import Meter
+from llamaherd.runs.outputs import found_output, locked, warn_of_other_run
 from llamaherd.runs.record import record_of
 from llamaherd.runs.sharding import own_rows
 from llamaherd.runs.spec import STREAM
@@ -21,7 +22,7 @@ from llamaherd.runs.store import Store
 from llamaherd.runs.writing import checked_output, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from llamaherd.run.host import Host
@@ -71,6 +72,7 @@ def do_run(
     *,
     shard: tuple[int, int] | None = None,
     progress: ProgressOption = False,
+    overwrite: bool = False,
     open_host: OpenHost = on_this_machine,
     block: int = BLOCK,
 ) -> Outcome:
@@ -83,11 +85,12 @@ def do_run(
         spec: The run.
         shard: Which of how many, from 1: (3, 50).
         progress: True shows a bar; a function is called with `RunProgress`.
+        overwrite: Whether an output that llamaherd did not write may be replaced.
         open_host: Makes what runs prompts.
         block: Rows that are asked together.
 
     Raises:
-        ValueError: The input or the output cannot be used.
+        ValueError: The input or the output cannot be used, or another process writes it.
         JournalError: The journal cannot be used.
         ModelLoadError: The model cannot be loaded.
         Unfinished: Ctrl-C, or SIGTERM; what is finished is in the journal.
@@ -97,11 +100,18 @@ def do_run(
         spec.template.check(list(source.table.columns))
         columns = prefixed(spec, source.table.columns)
         path = journal_path(spec, shard)
-        if shard is None and spec.output != STREAM:
-            checked_output(spec)
+        output = (
+            None if shard is not None or spec.output == STREAM else checked_output(spec)
+        )
         journal = None if path is None else Journal(path)
         if journal is not None:
             stack.callback(journal.close)
+        told: Mapping[str, object] = {}
+        if output is not None:
+            stack.enter_context(locked("output", output))
+            told = found_output(output, overwrite=overwrite)
+        elif shard is not None and journal is not None:
+            stack.enter_context(locked("journal", journal.path))
         host = stack.enter_context(open_host(spec))
         model = host if isinstance(host, Model) else host.model
         if journal is not None and model.file is not None:
@@ -109,6 +119,8 @@ def do_run(
             if known is not None:
                 model.file.remember(known)
         record = record_of(spec, model, source, columns)
+        if output is not None:
+            warn_of_other_run(output, told, record, path)
         run = _Run(spec, source, record, asker_of(spec, host, journal), journal)
         meter = stack.enter_context(Meter(progress))
         if shard is None:

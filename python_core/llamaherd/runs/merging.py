@@ -15,7 +15,9 @@ from llamaherd.core.errors import JournalError
 from llamaherd.journal.file import shown
 from llamaherd.runs.doing import BLOCK, Outcome
 from llamaherd.runs.inputs import opened
-from llamaherd.runs.spec import RunSpec
+from llamaherd.runs.outputs import found_output, locked, warn_of_other_run
+from llamaherd.runs.record import SAME
+from llamaherd.runs.spec import STREAM, RunSpec
 from llamaherd.runs.store import read_run, values_of
 from llamaherd.runs.writing import checked_output, writing
 
@@ -27,13 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 10
 # What all journals must agree on, and what a message calls it.
-_SAME = {
-    "model_sha256": "model",
-    "lora": "set of adapters",
-    "run_sha256": "description of the run",
-    "input_sha256": "input",
-    "n_shards": "number of shards",
-}
+_SAME = {**SAME, "n_shards": "number of shards"}
 _TABLES = """
 CREATE TABLE row (place INTEGER PRIMARY KEY, value TEXT, vector BLOB, journal INTEGER);
 """
@@ -59,6 +55,7 @@ def merge_runs(
     output: str,
     *,
     source: str | None = None,
+    overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
     """Puts the shards of a run together; the output is that of the run as a whole.
@@ -67,6 +64,7 @@ def merge_runs(
         journals: Of all shards, in any order.
         output: Where the table goes, as in `RunSpec`.
         source: The input, if it is not where it was when the shards ran.
+        overwrite: Whether an output that llamaherd did not write may be replaced.
         block: Rows that are written together.
 
     Raises:
@@ -84,7 +82,14 @@ def merge_runs(
         for path in journals:
             shards.append(_read(db, path, shards))
         _check_complete(shards)
-        return _write(db, shards[0].record, output, source, block)
+        record = shards[0].record
+        if output == STREAM:
+            return _write(db, record, output, source, block)
+        place = checked_output(_spec(record, output, source))
+        with locked("output", place):
+            told = found_output(place, overwrite=overwrite)
+            warn_of_other_run(place, told, record, None)
+            return _write(db, record, output, source, block)
 
 
 def _read(
@@ -198,9 +203,8 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
         )
 
 
-def _write(
-    db: sqlite3.Connection, record: Record, output: str, source: str | None, block: int
-) -> Outcome:
+def _spec(record: Record, output: str, source: str | None) -> RunSpec:
+    """What is written, and from what."""
     run = record.run
     words = {
         name: run[name]
@@ -210,13 +214,17 @@ def _write(
     path = os.path.abspath(source) if source is not None else record.path  # noqa: PTH100
     if not path:
         raise ValueError("the input was a stream: give the same rows as --input FILE")
-    spec = RunSpec(input=path, output=output, **words)
-    if output != "-":
-        checked_output(spec)
+    return RunSpec(input=path, output=output, **words)
+
+
+def _write(
+    db: sqlite3.Connection, record: Record, output: str, source: str | None, block: int
+) -> Outcome:
+    spec = _spec(record, output, source)
     with opened(spec) as found:
         if found.sha256 != record.input_sha256:
             raise ValueError(
-                f"the input {path} is not what the shards had: its SHA-256 is "
+                f"the input {spec.input} is not what the shards had: its SHA-256 is "
                 f"{found.sha256}, that of theirs {record.input_sha256}; --input FILE "
                 "names another one"
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.runs.columns import cleaned
+from llamaherd.runs.outputs import METADATA_KEY
 from llamaherd.runs.tables import Block, Row
 
 try:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.runs.tables import Kind
-
-METADATA_KEY = b"llamaherd"
 
 
 class ParquetTable:

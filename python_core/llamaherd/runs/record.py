@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from llamaherd.runs.spec import RunSpec
     from llamaherd.runs.tables import Kind
 
+# What outputs must agree on to be of one run, and what a message calls it.
+SAME = {
+    "model_sha256": "model",
+    "lora": "set of adapters",
+    "run_sha256": "description of the run",
+    "input_sha256": "input",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:

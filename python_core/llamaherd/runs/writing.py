@@ -18,6 +18,7 @@ from llamaherd.core.files import sha256_of, sync_folder
 from llamaherd.research.estimation.gold_file import escaped
 from llamaherd.runs.columns import cleaned
 from llamaherd.runs.inputs import delimiter_of, format_of
+from llamaherd.runs.outputs import META
 from llamaherd.runs.spec import STREAM
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from llamaherd.runs.inputs import Input
     from llamaherd.runs.spec import RunSpec
     from llamaherd.runs.tables import Block, Kind
-
-META = ".meta.json"
 
 
 class Writer(Protocol):
@@ -179,10 +178,10 @@ def writing(
                 )
                 yield text
                 text.close()
-    if kind != "parquet":
-        told = json.loads(meta) | {"output_sha256": sha256_of(path)}
-        with replacing(path.with_name(path.name + META)) as draft:
-            draft.write_text(f"{json.dumps(told, indent=2)}\n", encoding="utf-8")
+            # First: an output without it would be taken for another program's.
+            told = json.loads(meta) | {"output_sha256": sha256_of(draft)}
+            with replacing(path.with_name(path.name + META)) as beside:
+                beside.write_text(f"{json.dumps(told, indent=2)}\n", encoding="utf-8")
 
 
 def checked_output(spec: RunSpec) -> Path:

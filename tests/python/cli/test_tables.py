@@ -243,7 +243,10 @@ def test_wrong_use(
         (["in.csv", "--system", "Be brief."], "system needs chat"),
         (["in.csv", "--encoding", "utf-9"], "utf-9"),
         (["in.csv", "--labels", "A,A"], "must be at least two different"),
-        (["in.csv", "--labels", "A,"], "[sampling] choices must be at least two different"),
+        (
+            ["in.csv", "--labels", "A,"],
+            "[sampling] choices must be at least two different",
+        ),
         (["in.csv", "--labels", "A,B", "--schema", "any.json"], "schema"),
         (["in.csv", "--shard", "1/2"], "--journal"),
     ],
@@ -261,16 +264,17 @@ def test_what_cannot_be_used_as_asked_is_status_2(
 
 
 @pytest.mark.parametrize("command", ["run", "classify"])
-def test_a_label_alone_is_none(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_label_alone_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     table(1)
     run = [command, "in.csv", "-m", "no.gguf"]
     assert main([*run, "--labels", "label.txt"]) == 2
     assert "there is no file 'label.txt'" in capsys.readouterr().err
     Path("label.txt").write_text("yes\n", encoding="utf-8")
     assert main([*run, "--labels", "label.txt"]) == 2
-    assert "must be at least two different ones, not 'yes' (str) alone" in capsys.readouterr().err
+    assert (
+        "must be at least two different ones, not 'yes' (str) alone"
+        in capsys.readouterr().err
+    )
     Path("label.txt").write_bytes(b"\xff\n")
     assert main([*run, "--labels", "label.txt"]) == 2
     assert "the file label.txt is not UTF-8" in capsys.readouterr().err

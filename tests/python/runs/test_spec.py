@@ -41,7 +41,11 @@ def written(folder: Path, text: str, name: str = "run.toml") -> Path:
 @pytest.mark.parametrize(
     ("schema", "strict", "message"),
     [
-        ('{"type": "obj"}', "false", r"the schema s\.json .*not valid at \$\.type: 'obj'"),
+        (
+            '{"type": "obj"}',
+            "false",
+            r"the schema s\.json .*not valid at \$\.type: 'obj'",
+        ),
         ('{"type": ', "false", r"s\.json.* is no JSON: .*line 1"),
         ("[1]", "false", r"s\.json.* must be a JSON Schema"),
         ('{"not": {}}', "true", r"the schema s\.json cannot be used: .*strict"),
