@@ -7,6 +7,9 @@ out = lh.generate_parallel(lh.Context(model), ["One.", "Two."], max_tokens=20)
 print(out.texts, out.stats)
 """
 
+from llamaherd.core import starting as _starting  # noqa: F401 - before all that takes long
+
+# isort: split
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 

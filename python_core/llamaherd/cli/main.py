@@ -17,6 +17,7 @@ from llamaherd.cli.conventions import (
     failed,
     status_of,
 )
+from llamaherd.core.starting import has_started
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +93,7 @@ def _group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. Returns the status to exit with."""
+    has_started()
     with Termination() as termination:
         try:
             return _run(arguments)

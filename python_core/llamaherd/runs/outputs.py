@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,10 @@ from llamaherd.core.files import sha256_of
 from llamaherd.journal.disks import network_type
 from llamaherd.journal.file import shown
 from llamaherd.runs.record import SAME
+from llamaherd.runs.tables import METADATA_KEY
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from llamaherd.runs.record import Record
 
 META = ".meta.json"
-METADATA_KEY = b"llamaherd"  # of Parquet
 _LOCK = ".lock"
 
 
@@ -54,7 +53,7 @@ def locked(name: str, path: Path) -> Iterator[None]:
 
 def _taken(name: str, path: Path, place: Path) -> int | None:
     """A descriptor of the file that is locked; None: nothing can be locked there."""
-    if fcntl is None:
+    if sys.platform == "win32":
         return None
     while True:
         try:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.runs.columns import cleaned
-from llamaherd.runs.outputs import METADATA_KEY
-from llamaherd.runs.tables import Block, Row
+from llamaherd.runs.tables import METADATA_KEY, Block, Row
 
 try:
     import pyarrow as pa

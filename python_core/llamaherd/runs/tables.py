@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+METADATA_KEY = b"llamaherd"  # of Parquet: what the table is of
 Kind = Literal["string", "int64", "double", "bool", "json", "vector"]
 
 

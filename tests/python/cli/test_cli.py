@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -91,6 +92,28 @@ sys.exit(main(["serve", "no.gguf"]))
         command = [sys.executable, "-c", code, handler]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (143, "")
+
+
+@pytest.mark.parametrize("is_module", [True, False])
+def test_ctrl_c_while_parts_are_imported(tmp_path: Path, is_module: bool) -> None:
+    interrupt = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "numpy.py").write_text(f"{interrupt}time.sleep(60)", encoding="utf-8")
+    script = tmp_path / "llamaherd"
+    script.write_text("from llamaherd.cli import main\nmain()", encoding="utf-8")
+    program = ["-m", "llamaherd.cli"] if is_module else [str(script)]
+    command = [sys.executable, *program, "run", "--help"]
+    here = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, check=False, capture_output=True, env=here)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_ctrl_c_in_other_programs_is_theirs() -> None:
+    code = """
+import signal, sys
+import llamaherd
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+    subprocess.run([sys.executable, "-c", code, "llamaherd"], check=True)
 
 
 def test_a_reader_that_leaves_is_no_failure_to_tell() -> None:

@@ -1,0 +1,38 @@
+"""Ctrl-C before the command `llamaherd` is there to hear it: while it is imported.
+
+The package imports this one first. Of other programs nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+_INTERRUPTED = 128 + signal.SIGINT
+_NAMES = ("llamaherd", "llamaherd.exe", "llamaherd-script.py")
+
+
+def _is_command() -> bool:
+    """Whether this process is the command; R's has no arguments."""
+    program = (getattr(sys, "argv", None) or [""])[0]
+    return os.path.basename(program) in _NAMES or "llamaherd.cli" in sys.orig_argv  # noqa: PTH119 - imported anyway
+
+
+def _leave(number: int, frame: object) -> None:  # noqa: ARG001
+    os._exit(_INTERRUPTED)
+
+
+def has_started() -> None:
+    """From now on Ctrl-C is `KeyboardInterrupt` again."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if (
+    _is_command()
+    and threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    signal.signal(signal.SIGINT, _leave)
