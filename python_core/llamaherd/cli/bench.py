@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.cli.conventions import Command, option, tell, warn
-from llamaherd.hub.fetch import download_model
+from llamaherd.hub.fetch import model_path
 from llamaherd.hub.profile import cpu_name
 from llamaherd.hub.quantizations import gigabytes
 from llamaherd.memory import hardware
@@ -101,7 +101,8 @@ _COUNT = click.IntRange(min=1)
 @option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
     """Prints a line as soon as it is measured, or all as JSON."""
-    path = download_model(model, progress=sys.stderr.isatty())
+    watched = sys.stderr.isatty()
+    path = model_path(model, check_memory=True, name="MODEL", progress=watched)
     rows = []
     with Model(path) as loaded:
         about = _about(loaded, options)

@@ -10,7 +10,7 @@ import click
 
 from llamaherd.cli.conventions import Command, Commands, Status, failed, option, tell
 from llamaherd.hub import folders
-from llamaherd.hub.fetch import download_model, local_path
+from llamaherd.hub.fetch import Options, download_model, fetch
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import list_ollama_models
 from llamaherd.hub.quantizations import gigabytes
@@ -18,6 +18,7 @@ from llamaherd.model.file import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from llamaherd.hub.folders import CachedModel
     from llamaherd.hub.ollama import OllamaModel
@@ -116,7 +117,7 @@ def download(source: str, force: bool, sha256: str | None, no_check_memory: bool
 @click.argument("source")
 def path_(source: str) -> None:
     """Prints it."""
-    click.echo(local_path(source))
+    click.echo(_here(source))
 
 
 @models.command(
@@ -131,7 +132,7 @@ def path_(source: str) -> None:
 @option("--yes", is_flag=True, help="Do not ask.")
 def remove(source: str, yes: bool) -> int:
     """Removes the file, its other parts, and what is written down beside them."""
-    first = local_path(source)
+    first = _here(source)
     if not first.resolve().is_relative_to(model_cache_dir().resolve()):
         return failed(f"{first} is not in {model_cache_dir()}: remove it yourself")
     files = parts_of(first)
@@ -145,6 +146,11 @@ def remove(source: str, yes: bool) -> int:
         folders.note_path(file).unlink(missing_ok=True)
     tell(f"removed {size}")
     return Status.DONE
+
+
+def _here(source: str) -> Path:
+    """The file of a model that is on this machine."""
+    return fetch(source, Options(cache=model_cache_dir(), download=False), "SOURCE")
 
 
 def _rows() -> list[dict[str, Any]]:

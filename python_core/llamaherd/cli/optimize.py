@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import Command, option
-from llamaherd.hub.fetch import download_model
+from llamaherd.hub.fetch import model_path
 from llamaherd.optimize.optimize import DEFAULT_TYPES, model_optimize
 from llamaherd.optimize.requantize import TYPES
 
@@ -83,7 +83,7 @@ def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) 
     """Prints the report."""
     is_watched = sys.stderr.isatty()
     report = model_optimize(
-        download_model(model, progress=is_watched),
+        model_path(model, check_memory=True, name="MODEL", progress=is_watched),
         types=list(types) or None,
         progress=is_watched,
         **options,

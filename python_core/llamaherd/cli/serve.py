@@ -159,7 +159,8 @@ def serve(api_key: str | None, host: str, port: int, **options: Any) -> int:  # 
 def _serve_on(
     bound: socket.socket, host: str, options: dict[str, Any], key: str | None
 ) -> int:
-    from llamaherd.model.model import Model  # noqa: PLC0415 - the help needs none of it
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - the help needs no more
+    from llamaherd.model.model import Model  # noqa: PLC0415
     from llamaherd.run.context import Context  # noqa: PLC0415
     from llamaherd.server import serving  # noqa: PLC0415
     from llamaherd.server.app import create_app  # noqa: PLC0415
@@ -176,8 +177,10 @@ def _serve_on(
         api_key=key,
         hosts=serving.host_names(bound, host),
     )
+    watched = sys.stderr.isatty()
+    path = model_path(options["model"], check_memory=True, name="MODEL", progress=watched)
     with (
-        Model(options["model"]) as model,
+        Model(path) as model,
         Context(
             model,
             n_ctx=options["n_ctx"] or "auto",

@@ -200,7 +200,7 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
         do_run,
         on_this_machine,
     )
-    from llamaherd.runs.spec_file import write_spec  # noqa: PLC0415
+    from llamaherd.runs.spec_file import changed, write_spec  # noqa: PLC0415
 
     given = {
         key.replace("__", "."): value
@@ -223,6 +223,7 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
     def open_host(spec: RunSpec) -> AbstractContextManager[Host | Model]:
         nonlocal has_begun
         has_begun = True
+        spec = changed(spec, {"model.path": str(_model_file(spec, show))})
         return on_this_machine(spec) if cluster is None else _herd(cluster, spec)
 
     with shown_warnings(), _ending(spec, shard):
@@ -240,6 +241,15 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
                 return failed(error)
             raise
     return ended(outcome)
+
+
+def _model_file(spec: RunSpec, show: bool) -> Path:
+    """The run's model; only who looks on is told where it comes from."""
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415
+
+    own = spec.loading
+    is_limited = own.get("check_memory", True) and not own.get("n_gpu_layers")
+    return model_path(spec.path, check_memory=is_limited, name="model", progress=show)
 
 
 def ended(outcome: Outcome) -> int:

@@ -136,26 +136,34 @@ def local_path(
     return fetch(source, options)
 
 
-def model_path(path: object, *, check_memory: bool) -> Path:
+def model_path(
+    path: object, *, check_memory: bool, name: str = "path", progress: bool = True
+) -> Path:
     """The file that a model is loaded from: what is there stays as it is.
+
+    Args:
+        path: What `download_model` takes.
+        check_memory: As there.
+        name: What messages call it.
+        progress: Whether downloads, and what is taken from the cache, are told on stderr.
 
     Raises:
         TypeError: `path` is neither text nor a path.
         ModelLoadError: There is no such file, or it could not be got.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path must be a str or a path, not {path!r}")
+        raise TypeError(f"{name} must be a str or a path, not {path!r}")
     file = Path(path)
     if file.is_file():
         return file
-    with Shown(True) as shown:
+    with Shown(progress) as shown:
         options = Options(
             cache=folders.model_cache_dir(),
             check_memory=check_memory,
             watch=Watch(step=shown.step),
             say=shown.say,
         )
-        return fetch(path, options, "path")
+        return fetch(path, options, name)
 
 
 def fetch(source: object, options: Options, name: str = "source") -> Path:

@@ -110,6 +110,33 @@ def test_data_is_on_stdout_and_nothing_beside_it(tiny_path: Tiny) -> None:
     assert list(Path().iterdir()) == [Path("in.csv")]
 
 
+def test_what_is_taken_from_the_cache_is_told_to_nobody(
+    tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table(1)
+    model = tiny_path("llama")
+    monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(model.parent))
+    assert main(["run", "in.csv", "-m", model.name, *EXACT, "-o", "out.csv"]) == 0
+    assert capfd.readouterr().err == ""  # which is no terminal here
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["run", "in.csv", "-m", "no.gguf"], 'model names no file: "no.gguf"'),
+        (["bench", "no.gguf"], 'MODEL names no file: "no.gguf"'),
+        (["serve", "no.gguf", "--port", "0"], 'MODEL names no file: "no.gguf"'),
+        (["models", "path", "no.gguf"], 'SOURCE names no file: "no.gguf"'),
+    ],
+)
+def test_a_model_that_is_not_there_is_called_as_the_help_does(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(1)
+    assert main(command) == 1
+    assert f"llamaherd: {message}" in capsys.readouterr().err
+
+
 def test_rows_that_fail_are_in_the_status(
     tiny_path: Tiny, capfd: pytest.CaptureFixture[str]
 ) -> None:
