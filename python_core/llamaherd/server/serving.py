@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -134,6 +135,8 @@ class Server(uvicorn.Server):
         if self.should_exit:
             self.force_exit = True
             self.status = 128 + sig
+            # uvicorn would log that each request that is cut off was cancelled.
+            logging.getLogger("uvicorn.error").disabled = True
         self.should_exit = True
 
     @contextmanager

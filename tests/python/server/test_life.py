@@ -109,6 +109,8 @@ def test_a_second_signal_ends_at_once(chat_model: lh.Model) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 128 + signal.SIGTERM
         link.close()
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_an_idle_server_ends_with_its_connections_open(chat_model: lh.Model) -> None:
