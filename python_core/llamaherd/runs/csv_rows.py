@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,8 +18,22 @@ _MAX_CELL = 64 << 20  # characters; what is longer is a quote that nobody closed
 _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
 
 
-def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], str]]:
-    """Rows that are not blank: cells, and why they are not to be trusted, or "".
+class CsvRow(NamedTuple):
+    """A row that is not blank.
+
+    Attributes:
+        cells: Of it.
+        line: Number of its first line in the file, from 1.
+        problem: Why the cells are not to be trusted; "" if they are.
+    """
+
+    cells: list[str]
+    line: int
+    problem: str
+
+
+def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
+    """Rows that are not blank.
 
     Args:
         text: Lines with their ends.
@@ -56,7 +70,7 @@ def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[tuple[list[str], s
         if problem:
             doubtful = lines.start
         if cells:
-            yield cells, problem
+            yield CsvRow(cells, lines.start, problem)
 
 
 class _Lines:

@@ -120,7 +120,9 @@ class ParquetWriter:
             arrays = list(block.arrow.columns)
         else:
             arrays = [
-                _array([row.values[name] for row in block.rows], kind, self._schema, i)
+                _array(
+                    [row.values.get(name) for row in block.rows], kind, self._schema, i
+                )
                 for i, (name, kind) in enumerate(self._columns.items())
             ]
         n = len(self._columns)

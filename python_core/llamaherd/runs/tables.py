@@ -19,7 +19,7 @@ class Row:
     """A row of a table.
 
     Attributes:
-        values: By column.
+        values: By column; of JSON lines without those that it does not have.
         problem: Why nothing can be asked of it; "" if it is well.
     """
 

@@ -77,6 +77,8 @@ class Template:
             if not is_column:
                 texts.append(part)
                 continue
+            if part not in row:
+                return "", f"the row has no {part!r}"
             text = shown(row[part])
             if not text.strip():
                 return "", f"column {part!r} is empty"

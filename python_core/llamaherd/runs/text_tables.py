@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
-from llamaherd.runs.csv_rows import csv_rows
+from llamaherd.runs.csv_rows import CsvRow, csv_rows
 from llamaherd.runs.tables import Block, Row
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.runs.tables import Kind
 
 _MAX_COLUMNS = 10_000
+_MAX_TOLD = 200  # characters
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -46,30 +47,37 @@ class CsvTable:
 
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in order, up to so many at a time."""
-        yield from _blocks((self._row(*line) for line in self._lines()), size)
+        yield from _blocks(map(self._row, self._lines()), size)
 
-    def _row(self, cells: list[str], problem: str) -> Row:
+    def _row(self, row: CsvRow) -> Row:
+        cells, line, problem = row
         n = len(self._header)
         if len(cells) != n:
-            problem = problem or f"the row has {len(cells)} cells, the header {n}"
+            left = _cut(self._delimiter.join(cells[n:]))
+            over = f"; beyond them: {left}" if len(cells) > n else ""
+            problem = (
+                problem
+                or f"line {line}: the row has {len(cells)} cells, the header {n}{over}"
+            )
             cells = [*cells[:n], *[""] * (n - len(cells))]
         for name, cell in zip(self._header, cells, strict=True):
             found = undecoded(cell)
             if found:
-                where = f"column {name!r} is not valid {self._encoding}"
+                where = f"line {line}: column {name!r} is not valid {self._encoding}"
                 problem = problem or f"{where}: {found}"
                 cells = [_readable(each) for each in cells]
                 break
         return Row(dict(zip(self._header, cells, strict=True)), problem)
 
     def _read_header(self) -> list[str]:
-        header, problem = next(self._all(), (None, ""))
-        if header is None:
+        first = next(self._all(), None)
+        if first is None:
             raise ValueError(
                 "it is empty: a CSV file begins with the names of its columns"
             )
-        if problem:
-            raise ValueError(f"the names of its columns cannot be read: {problem}")
+        header = first.cells
+        if first.problem:
+            raise ValueError(f"the names of its columns cannot be read: {first.problem}")
         if len(header) > _MAX_COLUMNS:
             raise ValueError(f"it has {len(header)} columns, more than {_MAX_COLUMNS}")
         for i, name in enumerate(header):
@@ -82,10 +90,10 @@ class CsvTable:
                 )
         return header
 
-    def _lines(self) -> Iterator[tuple[list[str], str]]:
+    def _lines(self) -> Iterator[CsvRow]:
         return islice(self._all(), 1, None)
 
-    def _all(self) -> Iterator[tuple[list[str], str]]:
+    def _all(self) -> Iterator[CsvRow]:
         with self._file.open(
             encoding=_tolerant(self._encoding), errors="surrogateescape", newline=""
         ) as text:
@@ -123,36 +131,49 @@ class JsonlTable:
 
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in order, up to so many at a time."""
-        none = dict.fromkeys(self.columns)
-        rows = (Row({**none, **row.values}, row.problem) for row in self._rows())
-        yield from _blocks(rows, size)
+        yield from _blocks(self._rows(), size)
 
     def _rows(self) -> Iterator[Row]:
         with self._file.open(
             encoding=_tolerant(self._encoding), errors="surrogateescape", newline="\n"
         ) as text:
-            for line in text:
+            for number, line in enumerate(text, 1):
                 if line.strip():
-                    yield self._row(line)
+                    yield self._row(line, f"line {number}")
 
-    def _row(self, line: str) -> Row:
+    def _row(self, line: str, where: str) -> Row:
         problem = undecoded(line)
         if problem:
-            problem = f"the line is not valid {self._encoding}: {problem}"
+            problem = f"{where} is not valid {self._encoding}: {problem}"
             line = _readable(line)
         try:
             found = json.loads(
                 line, parse_constant=_no_constant, parse_float=_finite_float
             )
         except (ValueError, RecursionError) as error:
-            reason = "it is nested too deep" if not str(error) else str(error)
-            return Row({}, problem or f"the line is no JSON: {reason[:200]}")
+            reason = _reason(error)
+            problem = problem or f"{where} is no JSON ({reason})"
+            return Row({}, f"{problem}: {_cut(line)}")
         if not isinstance(found, dict):
-            return Row({}, f"the line is no JSON object but {checks.shown(found)}")
+            return Row({}, f"{where} is no JSON object: {_cut(line)}")
         if not _is_unicode(found):
-            problem = problem or "the line has escapes that are not valid Unicode"
+            problem = problem or f"{where} has escapes that are not valid Unicode"
             found = _replaced(found)
         return Row(found, problem)
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a line; the parser knows of no other lines."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos + 1}"
+    is_deep = isinstance(error, RecursionError)
+    return "it is nested too deep" if is_deep else str(error)[:200]
+
+
+def _cut(text: str) -> str:
+    """As much of what a row cannot hold as a message does."""
+    text = _readable(text.strip("\r\n"))
+    return text if len(text) <= _MAX_TOLD else f"{text[:_MAX_TOLD]}..."
 
 
 def undecoded(text: str) -> str:

@@ -73,7 +73,7 @@ class TextWriter:
         """Adds rows."""
         lines = []
         for row, *own in zip(block.rows, *new, strict=True):
-            old = [row.values[name] for name in self._columns]
+            old = [row.values.get(name) for name in self._columns]
             lines.append(
                 self._line([*old, *own]) if self._delimiter else self._object(old, own)
             )

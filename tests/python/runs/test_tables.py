@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from llamaherd.runs.inputs import opened
 from llamaherd.runs.spec import RunSpec
 from llamaherd.runs.tables import Block, Row
+from llamaherd.runs.template import Template
 from llamaherd.runs.writing import TextWriter, writing
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ def test_bad_rows_of_csv_stay_rows(tmp_path: Path) -> None:
     content = b"id,text\n1,caf\xe9 au lait\n2\n3,a,b\n4,good\n"
     rows, _ = read(made(tmp_path, content))
     assert [row.problem for row in rows] == [
-        "column 'text' is not valid utf-8: byte 0xe9 at character 4",
-        "the row has 1 cells, the header 2",
-        "the row has 3 cells, the header 2",
+        "line 2: column 'text' is not valid utf-8: byte 0xe9 at character 4",
+        "line 3: the row has 1 cells, the header 2",
+        "line 4: the row has 3 cells, the header 2; beyond them: b",
         "",
     ]
     assert values(rows) == [
@@ -165,11 +166,16 @@ def test_json_lines_and_their_bad_rows(tmp_path: Path) -> None:
         "y": "json",
     }
     assert [bool(row.problem) for row in rows] == [False] * 3 + [True] * 8
-    assert values(rows[:3])[1] == ("b\u2028", 2.5, None, {"z": [1]})
+    assert rows[1].values == {"text": "b\u2028", "n": 2.5, "y": {"z": [1]}}
     told = " | ".join(row.problem for row in rows[3:])
-    for word in ("no JSON object but [1]", "byte 0xff", "not valid Unicode", "NaN",
-                 "too large"):  # fmt: skip
+    for word in (
+        "line 5 is no JSON object: [1]", "byte 0xff", "not valid Unicode", "NaN",
+        'line 6 is no JSON (Expecting value at character 11): {"text": ', "too large",
+        f"line 11 is no JSON (it is nested too deep): {'[' * 200}...",
+    ):  # fmt: skip
         assert word in told
+    told = Template.parsed("{n} {x}").filled(rows[1].values)
+    assert told == ("", "the row has no 'x'")
     with pytest.raises(ValueError, match="no line of it has a JSON object"):
         read(made(tmp_path, b"text\n1\n", "in.jsonl"))
 
