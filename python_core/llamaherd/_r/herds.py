@@ -26,6 +26,7 @@ _IN_R = {
     "pip install 'llamaherd[ray]'": (
         'reticulate::virtualenv_install("r-llamaherd", "ray"), then restart R'
     ),
+    "on this machine alone: None": 'on this machine alone: "local"',
     "address: ": "cluster: ",
     "address is ": "cluster is ",
     ", or raise start_timeout_s": "",

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from llamaherd.api.running import none_answered, run_to_end, start
 from llamaherd.core import checks
-from llamaherd.core.errors import ContextClosedError
 from llamaherd.core.sampling import SamplingParams, SamplingSettings
 from llamaherd.journal.recording import recorded
 from llamaherd.run.call import ON_ERROR, Call, OnError
@@ -340,8 +339,7 @@ def _make_call(
     logprobs: int | None,
     places: Sequence[int] | None = None,
 ) -> Call:
-    if context.closed:
-        raise ContextClosedError("ctx is closed: make another one of its model")
+    context.check_open()
     requests, base = make_requests(
         context.model,
         prompts,

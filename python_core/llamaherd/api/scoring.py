@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ContextClosedError
 from llamaherd.journal.recording import recorded
 from llamaherd.model.joined import Joiner
 from llamaherd.run.call import ON_ERROR, Call, OnError
@@ -39,8 +38,7 @@ SPACE: tuple[Space, ...] = ("auto", True, False)
 def open_context(ctx: Host | Llama) -> Host:
     """The context to run in; ContextClosedError: it is closed."""
     context = as_context(ctx)
-    if context.closed:
-        raise ContextClosedError("ctx is closed: make another one of its model")
+    context.check_open()
     return context
 
 

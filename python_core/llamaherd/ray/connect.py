@@ -7,6 +7,7 @@ import importlib
 import os
 import socket
 import sys
+import warnings
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
@@ -26,6 +27,10 @@ class Closable(Protocol):
 
 
 _KNOCK_S = 10.0
+_NO_CLUSTER = (
+    "address: this machine is part of no cluster of Ray. Start one with `ray start "
+    "--head`, name one, such as 'host:6379', or compute on this machine alone: None"
+)
 
 _herds: WeakSet[Closable] = WeakSet()
 _own_lock = RLock()
@@ -95,6 +100,7 @@ def leave(herd: Closable) -> None:
 def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN401
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
     if address is None:
+        _warn_of_few_cpus(n_cpus)
         options["include_dashboard"] = False
         options["num_cpus"] = max(os.cpu_count() or 1, int(n_cpus + 0.999))
         # Not a cluster that the environment names: that is "auto".
@@ -105,12 +111,24 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
     try:
         ray.init(**options)
     except Exception as error:
+        if address == "auto" and isinstance(error, ConnectionError):
+            raise ClusterError(_NO_CLUSTER) from error
         where = (
             "Ray cannot be started here"
             if address is None
             else (f"address: there is no Ray at {address!r}")
         )
         raise ClusterError(f"{where}: {error}") from error
+
+
+def _warn_of_few_cpus(n_cpus: float) -> None:
+    n_here = os.cpu_count() or 1
+    if n_cpus > n_here:
+        warnings.warn(
+            f"the actors are given {n_cpus:g} CPUs together, n_actors times num_cpus, but "
+            f"this machine has {n_here}: they share them, and fewer would be faster",
+            stacklevel=5,  # who makes the herd
+        )
 
 
 def _knock(address: str) -> None:

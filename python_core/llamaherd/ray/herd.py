@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from threading import Event
 from time import monotonic
@@ -52,7 +53,7 @@ class Herd(Host):
         address: Of a cluster: "auto", "host:port" or "ray://host:port". None: the one
             that this process is connected to, or else one on this machine, which is
             started, and ends with the herd.
-        num_cpus: CPUs that Ray counts for an actor; None: an equal share of all.
+        num_cpus: CPUs that Ray counts for each actor; None: an equal share of all.
         n_threads: Threads of an actor; None: one on each physical core of its CPUs. They
             are pinned to processors of their own.
         resources: Other resources that Ray counts for an actor, by name.
@@ -77,6 +78,8 @@ class Herd(Host):
         ModelLoadError: The model cannot be loaded, here or there.
     """
 
+    _called = "the herd"
+
     def __init__(
         self,
         model: str | os.PathLike[str] | Model,
@@ -96,6 +99,7 @@ class Herd(Host):
         use_mlock: bool = False,
         **context: Any,  # noqa: ANN401 - those of Context, which checks them
     ) -> None:
+        _check_names(context)
         if isinstance(n_actors, str):
             checks.choice("n_actors", n_actors, ("nodes", "numa"))
         else:
@@ -266,6 +270,14 @@ class Herd(Host):
                 f"({', '.join(sorted(kinds))}), on which answers may differ",
                 stacklevel=3,
             )
+
+
+def _check_names(context: Mapping[str, object]) -> None:
+    """Refuses arguments of nobody; those of a context are a herd's, too."""
+    of_context = inspect.signature(Context).parameters.keys() - {"model"}
+    for name in context.keys() - of_context:
+        known = [*inspect.signature(Herd).parameters, *of_context]
+        raise TypeError(f"Herd has no argument {name!r}{checks.meant(name, known)}")
 
 
 def _why_it_cannot_generate(model: Model) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
@@ -38,6 +38,8 @@ class Host(ABC):
     """
 
     model: Model
+    # What a message calls it.
+    _called: ClassVar[str] = "ctx"
 
     @property
     @abstractmethod
@@ -63,6 +65,13 @@ class Host(ABC):
     def closed(self) -> bool:
         """Whether the context was closed."""
         return self.loop.is_closed
+
+    def check_open(self) -> None:
+        """Raises ContextClosedError if it was closed."""
+        if self.closed:
+            raise ContextClosedError(
+                f"{self._called} is closed: make another one of its model"
+            )
 
     @property
     def load(self) -> Load:
@@ -113,8 +122,7 @@ class Host(ABC):
             ChatTemplateError: The model has no chat template, or it refuses the messages.
             ContextClosedError: The context was closed.
         """
-        if self.closed:
-            raise ContextClosedError("the context is closed")
+        self.check_open()
         requests, _ = make_requests(
             self.model,
             [prompt],

@@ -415,8 +415,12 @@ def test_a_herd_is_closed_with_its_actors(tiny_path: Callable[[str], Path]) -> N
     assert herd.closed
     with pytest.raises(lh.ContextClosedError):
         job.results()
-    with pytest.raises(lh.ContextClosedError):
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
         lh.generate_parallel(herd, PROMPTS)
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+        lh.perplexity(herd, PROMPTS)
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+        herd.submit("a")
     with suppress(psutil.NoSuchProcess):
         process.wait(20)
     herd.close()
@@ -444,8 +448,10 @@ def test_arguments_that_cannot_be_are_refused(
         lh.ray.Herd(path, n_actors=0)
     with pytest.raises(ValueError, match="n_actors"):
         lh.ray.Herd(path, n_actors="many")
-    with pytest.raises(TypeError, match="n_seqmax"):
+    with pytest.raises(TypeError, match=r"Herd has no .* 'n_seqmax'; .* 'n_seq_max'"):
         lh.ray.Herd(path, n_seqmax=3)
+    with pytest.raises(TypeError, match=r"Herd has no .* 'n_actor'; .* 'n_actors'"):
+        lh.ray.Herd(path, n_actor=2)
     with pytest.raises(ValueError, match="n_seq_max"):
         lh.ray.Herd(path, n_seq_max=-3)
     with pytest.raises(lh.ModelLoadError):
@@ -487,6 +493,8 @@ def test_a_cluster_that_is_not_there_is_named(
         here = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(lh.ClusterError, match=f"no Ray at '{here}': no answer"):
             lh.ray.Herd(tiny_path("llama"), address=here)
+    with pytest.raises(lh.ClusterError, match=r"part of no cluster.*`ray start --head`"):
+        lh.ray.Herd(tiny_path("llama"), address="auto")
     # Nobody listens now; Ray would try for minutes.
     monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("it was asked"))
     for address in (here, f"ray://{here}"):
@@ -517,7 +525,9 @@ def test_ray_that_a_herd_started_ends_with_the_last_one(
     fake, a, b = Fake(), Some(), Some()
     monkeypatch.setattr(connect, "import_ray", lambda: fake)
     monkeypatch.setattr(connect, "_herds", type(connect._herds)())
-    connect.connect(a, None, 64)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with pytest.warns(UserWarning, match=r"64 CPUs together.* this machine has 2"):
+        connect.connect(a, None, 64)
     connect.connect(b, None, 1)
     connect.leave(a)
     assert fake.n_shutdowns == 0
