@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, option, tell, warn
+from llamaherd.cli.conventions import Command, Whole, option, tell, warn
 from llamaherd.hub.fetch import model_path
 from llamaherd.hub.profile import cpu_name
 from llamaherd.hub.quantizations import gigabytes
@@ -54,7 +54,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
     )
 
 
-_COUNT = click.IntRange(min=1)
+_COUNT = Whole(1)
 
 
 @click.command("bench", cls=Command, help=_HELP, examples=_EXAMPLES)

@@ -263,12 +263,15 @@ def r() -> Finding:
     text = f"{own}, reticulate {reticulate}, llamaherd {package}".replace(
         " -", " missing"
     )
-    if reticulate == "-":
+    if "-" in (reticulate, package):
+        advice = (
+            "install.packages('reticulate')"
+            if reticulate == "-"
+            else "R CMD INSTALL r_package; if it is in a library of its own, as after "
+            "`make setup`, name that: R_LIBS=/path/to/.rlib"
+        )
         return Finding(
-            topic="R",
-            state="note",
-            text=text,
-            advice="for the R package: install.packages('reticulate')",
+            topic="R", state="note", text=text, advice=f"for the R package: {advice}"
         )
     return Finding(topic="R", state="ok", text=text)
 

@@ -120,6 +120,25 @@ class _SectionOption(click.Option):
         return extra
 
 
+class Whole(click.IntRange):
+    """A whole number in a range; click's own words for what is none are not plain."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - click's
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 - click's
+        """The number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            limit = f"of at least {self.min}"
+            if self.max is not None:
+                limit = f"from {self.min} to {self.max}"
+            self.fail(f"{value!r} is no whole number {limit}.", param, ctx)
+
+
 def section(title: str) -> Callable[..., Callable[[_Function], _Function]]:
     """What declares the options of a section of the help; called as click.option is."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.conventions import Command, section
+from llamaherd.cli.conventions import Command, Whole, section
 from llamaherd.cli.tables import EXIT, labels_of, run_table, table_options
 
 _HELP = """\
@@ -45,7 +45,7 @@ _answers = section("What answers are like")
 @_answers(
     "--max-tokens",
     "sampling__max_tokens",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     metavar="N",
     help="Tokens of an answer at most; default 100, with a schema 512.",
 )
@@ -59,7 +59,7 @@ _answers = section("What answers are like")
 @_answers(
     "--seed",
     "sampling__seed",
-    type=click.IntRange(min=0),
+    type=Whole(0),
     metavar="N",
     help="With a temperature: of what is drawn; default 1234.",
 )

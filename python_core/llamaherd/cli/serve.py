@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Status, failed, section, warn
+from llamaherd.cli.conventions import Command, Status, Whole, failed, section, warn
 
 if TYPE_CHECKING:
     import socket
@@ -34,7 +34,7 @@ Ctrl-C ends it: what runs may end first; a second Ctrl-C ends it at once.
 _where = section("Where it listens")
 _size = section("How much runs at once")
 _limits = section("Limits")
-_COUNT = click.IntRange(min=1)
+_COUNT = Whole(1)
 
 
 def _seconds(
@@ -55,7 +55,7 @@ def _seconds(
 )
 @_where(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     default=8080,
     metavar="N",
     show_default=True,
@@ -96,7 +96,7 @@ def _seconds(
 )
 @_limits(
     "--queue",
-    type=click.IntRange(min=0),
+    type=Whole(0),
     default=256,
     metavar="N",
     show_default=True,

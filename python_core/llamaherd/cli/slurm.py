@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Status, failed, section
+from llamaherd.cli.conventions import Command, Status, Whole, failed, section
 
 _HELP = """\
 Write a SLURM array script that does a run in parts.
@@ -41,7 +41,7 @@ _resources = section("What each task asks for (as of sbatch)")
 )
 @_array(
     "--tasks",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     required=True,
     metavar="N",
     help="Tasks of the array, each with a part of the rows.",
@@ -55,7 +55,7 @@ _resources = section("What each task asks for (as of sbatch)")
 @_array("--submit", is_flag=True, help="Hand it to sbatch; prints the job's id.")
 @_array(
     "--most-running",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     metavar="N",
     help="Tasks that may run at once.",
 )
@@ -74,7 +74,7 @@ _resources = section("What each task asks for (as of sbatch)")
 @_resources("--mem", metavar="SIZE", help="Such as 24G.")
 @_resources(
     "--cpus-per-task",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     metavar="N",
     help="As many threads compute.",
 )

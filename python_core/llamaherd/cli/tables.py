@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import EXPECTED, Status, failed, section, tell, warn
+from llamaherd.cli.conventions import EXPECTED, Status, Whole, failed, section, tell, warn
 from llamaherd.core import checks
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _files = section("Rows in and out")
 _asked = section("What is asked of each row")
 _how = section("How it is computed")
 _parts = section("In parts, and again")
-_COUNT = click.IntRange(min=1)
+_COUNT = Whole(1)
 _CLUSTER_BLOCK = 200_000  # rows that are handed out together: many actors share them
 
 EXIT = """\
@@ -57,7 +57,8 @@ _COMMON = [
         "--out",
         "output",
         metavar="FILE",
-        help=".csv, .tsv, .jsonl or .parquet; without it CSV goes to stdout.",
+        help=".csv, .tsv, .jsonl or .parquet; without it stdout gets the table: JSON "
+        "lines if INPUT is that, otherwise CSV.",
     ),
     _files(
         "--overwrite",

@@ -125,8 +125,8 @@ def _warn_of_few_cpus(n_cpus: float) -> None:
     n_here = os.cpu_count() or 1
     if n_cpus > n_here:
         warnings.warn(
-            f"the actors are given {n_cpus:g} CPUs together, n_actors times num_cpus, but "
-            f"this machine has {n_here}: they share them, and fewer would be faster",
+            f"the actors are given {n_cpus:g} CPUs together, n_actors times num_cpus, "
+            f"but this machine has {n_here}: they share them, and fewer would be faster",
             stacklevel=5,  # who makes the herd
         )
 

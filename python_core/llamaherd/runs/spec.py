@@ -184,6 +184,7 @@ class RunSpec:
             params = SamplingParams(**self.settings)
             if params.choices is not None:
                 _check_several("[sampling] choices", params.choices)
+            checks.real("[sampling] temperature", params.temperature, 0.0, 1e6)
             self._check_schema(params)
 
     def _check_schema(self, params: SamplingParams) -> None:

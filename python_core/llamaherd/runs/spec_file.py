@@ -40,9 +40,10 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
             content = stream.read(_MAX_BYTES + 1)
         _check_size(content)
         found = tomllib.loads(content.decode())
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{path}: {reason}") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no TOML: {error}") from None
     try:
         return spec_of(found, file.parent)
     except (TypeError, ValueError) as error:

@@ -47,6 +47,15 @@ def test_wrong_arguments_are_told(
     assert all(argument in error for argument in arguments[2:])
 
 
+def test_a_number_that_is_none_is_told_in_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "in.csv", "--max-tokens", "abc"]) == 2
+    assert "'abc' is no whole number of at least 1." in capsys.readouterr().err
+    assert main(["serve", "m.gguf", "--port", "-5"]) == 2
+    assert "'-5' is no whole number from 0 to 65535." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [(["serv"], "serve"), (["serve", "m.gguf", "--timeot", "3"], "--timeout")],

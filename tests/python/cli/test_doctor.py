@@ -52,6 +52,30 @@ def test_a_machine_that_works_is_told_so(
     assert not cache.exists()  # looking changes nothing
 
 
+@pytest.mark.parametrize(
+    ("versions", "state", "advice"),
+    [
+        ("4.2.2 1.28 0.1.0", "ok", ""),
+        ("4.2.2 1.28 -", "note", "R_LIBS=/path/to/.rlib"),
+        ("4.2.2 - 0.1.0", "note", "install.packages('reticulate')"),
+    ],
+)
+def test_what_r_lacks_is_told_with_what_to_do(
+    versions: str,
+    state: str,
+    advice: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = tmp_path / "Rscript"
+    program.write_text(f"#!/bin/sh\necho {versions}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    finding = look_at("R")
+    assert finding.state == state
+    assert advice in finding.advice
+
+
 def test_the_exit_status_and_the_json_tell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -276,6 +276,8 @@ def test_wrong_use(
         ),
         (["in.csv", "--labels", "A,B", "--schema", "any.json"], "schema"),
         (["in.csv", "--shard", "1/2"], "--journal"),
+        (["in.csv", "--temperature", "-1"], "temperature must be between 0 and"),
+        (["no-toml.toml"], "no-toml.toml is no TOML: "),
     ],
 )
 def test_what_cannot_be_used_as_asked_is_status_2(
@@ -283,6 +285,7 @@ def test_what_cannot_be_used_as_asked_is_status_2(
 ) -> None:
     table(1)
     Path("any.json").write_text("{}", encoding="utf-8")
+    Path("no-toml.toml").write_text("prompt: x", encoding="utf-8")
     assert main(["run", *arguments, "-m", "no.gguf"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("llamaherd: ")
