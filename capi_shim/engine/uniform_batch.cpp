@@ -17,11 +17,12 @@ void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
 }
 
 // A part leaves room for its padding. What is computed again after a pause is a part of
-// its own: the logits of what follows are then computed as they would have been.
+// its own: what follows then has the shape that it would have had.
 void UniformBatch::choose(const std::vector<Client*>& clients, int32_t room) {
   for (Client* client : clients) {
     const int32_t n_again = client->n_before - positions_.get(client->seq_id);
-    const int32_t n_all = n_again > 0 ? n_again : n_pending(*client);
+    int32_t n_all = n_pending(*client);
+    if (n_again > 0) n_all = std::min(n_all, n_again);
     const int32_t n = std::min(room, n_all);
     const bool is_prompt = n_again > 0 || n_all > 1 || client->n_generated() == 0;
     if (is_prompt != is_prompts_ || n <= 0 || is_on_path(*client)) continue;
