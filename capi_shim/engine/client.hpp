@@ -57,6 +57,7 @@ struct Client {
   int32_t lost_at = -1;        // the furthest position of a lost state
   std::vector<uint8_t> saved;  // its KV cells while paused
   int32_t n_saved = 0;         // how many
+  int32_t n_before = 0;        // tokens that were decoded before it was paused
 
   bool is_prefix() const { return max_tokens == 0; }
   bool needs_logits() const { return !is_prefix() || is_whole; }

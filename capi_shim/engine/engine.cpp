@@ -304,7 +304,8 @@ void lh_engine::pause(int64_t id) {
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
   const int32_t position = kv.positions().get(client.seq_id);
   const bool is_saved = position > 0 && kv.save(client.seq_id, client.saved);
-  client.n_saved = is_saved ? position : 0;  // 0: all is computed again
+  client.n_saved = is_saved ? position : 0;               // 0: all is computed again
+  client.n_before = std::max(client.n_before, position);  // it may be paused again
   client.give_back(kv);
   client.state = LH_STATE_PAUSED;
   statistics_.add(client, &lh_stats::n_pauses, int64_t{1});

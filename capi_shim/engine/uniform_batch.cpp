@@ -16,12 +16,15 @@ void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
   choose(clients, INT32_MAX);
 }
 
-// A part leaves room for its padding.
+// A part leaves room for its padding. What is computed again after a pause is a part of
+// its own: what follows then has the shape that it would have had.
 void UniformBatch::choose(const std::vector<Client*>& clients, int32_t room) {
   for (Client* client : clients) {
-    const int32_t n_all = n_pending(*client);
+    const int32_t n_again = client->n_before - positions_.get(client->seq_id);
+    int32_t n_all = n_pending(*client);
+    if (n_again > 0) n_all = std::min(n_all, n_again);
     const int32_t n = std::min(room, n_all);
-    const bool is_prompt = client->state == LH_STATE_PREFILL || n_all > 1;
+    const bool is_prompt = n_again > 0 || n_all > 1 || client->n_generated() == 0;
     if (is_prompt != is_prompts_ || n <= 0 || is_on_path(*client)) continue;
     parts_.push_back({client, n});
     room -= round_up(n, kUniformRows);

@@ -139,6 +139,21 @@ TEST_CASE("prompts before answers, each filled up to whole groups of rows") {
   CHECK(builder.parts()[1].n_padding == 7);
 }
 
+TEST_CASE("what is computed again after a pause ends where it had come to") {
+  Clients c;
+  lh::Client& client = c.add(0, 20);
+  client.n_prompt = 12;  // and eight generated, the last of which was not decoded
+  client.n_before = 19;
+  lh::UniformBatch builder(c.positions, streams());
+  CHECK(builder.build(c.pointers, 0));
+  REQUIRE(builder.parts().size() == 1);
+  CHECK(builder.parts()[0].n_tokens == 19);
+  CHECK(builder.parts()[0].i_logits == -1);
+  c.positions.set(0, 19);
+  CHECK(builder.build(c.pointers, 0));
+  CHECK(ids(builder) == "0* 1* 2* 3* 4* 5* 6* 7* ");  // as any other answer
+}
+
 TEST_CASE("answers come in whole groups of sequences, whichever of them are there") {
   const auto answers = [](const std::vector<int32_t>& seq_ids) {
     Clients c;

@@ -168,3 +168,31 @@ TEST_CASE("an answer that was paused without its cells comes back as a prompt") 
   CHECK(engine.get(2).text == fake::answer(toy::tokens("two"), 10));
   CHECK(fake::counts().n_violations == 0);
 }
+
+TEST_CASE("an answer that is paused again while it is computed again keeps its shape") {
+  fake::reset();
+  fake::settings().eos_share = 0;
+  fake::settings().uniform_rows = lh::kUniformRows;
+  fake::settings().fail_state = true;
+  const auto model = toy::model();
+  lh_engine_params params = toy::deterministic_params(64, 8);
+  params.n_batch = params.n_ubatch = 16;
+  lh_engine engine(*model, params);
+  toy::submit(engine, Request(1, toy::tokens("hello"), 30));
+  toy::run(engine, 20);
+  const int64_t n_before = engine.get(1).n_generated;
+  REQUIRE(n_before == 20);  // 24 tokens were decoded
+  for (int32_t i = 0; i < 2; ++i) {
+    engine.pause(1);
+    engine.resume(1);
+    toy::run(engine, 1);  // 16 of them once more
+  }
+  CHECK(engine.get(1).n_generated == n_before);
+  toy::run(engine, 1);  // the other 8, without their logits
+  CHECK(engine.get(1).n_generated == n_before);
+  toy::run(engine, 1);  // what was drawn last, among eight
+  CHECK(engine.get(1).n_generated == n_before + 1);
+  toy::run_all(engine);
+  CHECK(engine.get(1).text == fake::answer(toy::tokens("hello"), 30));
+  CHECK(fake::counts().n_violations == 0);
+}

@@ -202,6 +202,9 @@ class OtherTokenizer(llama_cpp.llama_tokenizer.BaseLlamaTokenizer):
     def detokenize(self, *_: object) -> bytes:
         return b""
 
+    def __repr__(self) -> str:  # of a test's name, which is to be the same each time
+        return "OtherTokenizer()"
+
 
 @pytest.mark.parametrize(
     ("settings", "message"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import TYPE_CHECKING
 
 import llama_cpp
@@ -11,6 +12,7 @@ import pytest
 from llamaherd.memory.plan import MAX_HOLD, UNIFORM_ROWS, Sizes, make_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 WORDS = [
@@ -41,6 +43,31 @@ def make_prompts() -> list[str]:
         *(f"{codebook}. Text: {words(6 + i)}. Label:" for i in range(5)),
         *(words(n) for n in (3, 17, 40, 70, 520)),
     ]
+
+
+def test_logprobs_do_not_depend_on_when_the_cache_grows(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    # Where the number of sequences changes, what runs is computed again from its tokens.
+    prompts = [f"{i}: " for i in range(40)]
+    settings = {"max_tokens": 300, "ignore_eos": True, "logprobs": 0}
+    with lh.Model(tiny_path("llama")) as model:
+        with lh.Context(model, deterministic=True) as context:
+            expected = lh.generate_parallel(context, prompts, **settings)
+        n_pauses = 0
+        for _ in range(4):
+            with lh.Context(model, deterministic=True) as context:
+                jobs = []
+                for first, last in ((0, 4), (4, 16), (16, 40)):
+                    own = prompts[first:last]
+                    jobs.append(lh.start_parallel(context, own, **settings))
+                    while not jobs[-1].progress.n_generated_tokens:
+                        time.sleep(0.001)
+                results = [result for job in jobs for result in job.results()]
+            n_pauses += sum(result.stats.n_pauses for result in results)
+            assert [r.tokens for r in results] == [r.tokens for r in expected]
+            assert [r.logprobs for r in results] == [r.logprobs for r in expected]
+    assert n_pauses > 0
 
 
 @pytest.mark.model
