@@ -196,7 +196,7 @@ def test_wrong_use_is_told(
     assert main(["slurm", run, "--tasks", "2", "--submit"]) == 1
     assert "there is no sbatch here" in capsys.readouterr().err
     (folder / "run.toml").write_text('[model]\npath = "m.gguf"\n')
-    assert main(["slurm", run, "--tasks", "2"]) == 1
+    assert main(["slurm", run, "--tasks", "2"]) == 2
     assert "stream" in capsys.readouterr().err
 
 
@@ -271,7 +271,7 @@ def test_a_copy_that_cannot_be_made_is_told(
     (tmp_path / "no.journal").write_text("no journal")
     kept = tmp_path / "kept"
     for source in ("no.journal", "none.journal"):
-        assert main(["keep-journal", str(tmp_path / source), str(kept)]) == 1
+        assert main(["keep-journal", str(tmp_path / source), str(kept)]) == 2
         assert source in capsys.readouterr().err
     assert not kept.exists()
     with pytest.raises(ValueError, match="journal"):
