@@ -9,8 +9,6 @@ import json
 import os
 import signal
 import tempfile
-import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "build/cluster/kills.json"
-N_KILLS, N_PROMPTS, SEED = 20, 8000, 11
+N_KILLS, N_PROMPTS, SEED = 20, 12_000, 11
 SETTINGS = {"max_tokens": 64, "ignore_eos": True, "temperature": 0.8, "seed": SEED}
 
 
@@ -35,16 +33,23 @@ def prompts() -> list[str]:
     ]
 
 
-def kill_now_and_then(herd: lh.ray.Herd, is_over: threading.Event) -> list[float]:
-    """Kills a worker that is ready, whichever, until there were enough."""
-    random = Random(SEED)
-    started_s, when = time.monotonic(), []
-    while len(when) < N_KILLS and not is_over.wait(random.uniform(0.2, 3.0)):
-        pid = random.choice(herd.actors).pid
-        with suppress(ProcessLookupError):
+class Killer:
+    """Hears of a call's progress, and kills a worker at random points of it."""
+
+    def __init__(self, herd: lh.ray.Herd) -> None:
+        self.n_kills = 0
+        self._herd = herd
+        self._random = Random(SEED)
+        # Not at the very end: the call could be over before the last one.
+        self._points = sorted(self._random.sample(range(N_PROMPTS * 9 // 10), N_KILLS))
+
+    def __call__(self, progress: lh.Progress) -> None:
+        if self.n_kills == N_KILLS or progress.n_done < self._points[self.n_kills]:
+            return
+        pid = self._random.choice(self._herd.actors).pid
+        with suppress(ProcessLookupError):  # dead already: the next time, then
             os.kill(pid, signal.SIGKILL)
-            when.append(time.monotonic() - started_s)
-    return when
+            self.n_kills += 1
 
 
 def test_kills_lose_nothing(tiny_path: Callable[[str], Path], tmp_path: Path) -> None:
@@ -60,33 +65,23 @@ def test_kills_lose_nothing(tiny_path: Callable[[str], Path], tmp_path: Path) ->
         )
         try:
             with lh.ray.Herd(model, n_actors=2, num_cpus=1, deterministic=True) as herd:
-                is_over = threading.Event()
-                found: list[list[float]] = []
-                killer = threading.Thread(
-                    target=lambda: found.append(kill_now_and_then(herd, is_over))
+                killer = Killer(herd)
+                results = lh.generate_parallel(
+                    herd, prompts(), journal=journal, progress=killer, **SETTINGS
                 )
-                killer.start()
-                try:
-                    results = lh.generate_parallel(
-                        herd, prompts(), journal=journal, **SETTINGS
-                    )
-                finally:
-                    is_over.set()
-                    killer.join()
         finally:
             ray.shutdown()
-    n_kills = len(found[0])
     n_deaths = sum(row.n_deaths for row in results.stats.actors)
     assert results.texts == expected.texts
     assert results.stats.n_failed == 0
-    assert n_kills == N_KILLS
-    assert 0 < n_deaths <= n_kills
+    assert killer.n_kills == N_KILLS
+    assert 0 < n_deaths <= N_KILLS
     assert sum(row.n_done for row in results.stats.actors) == N_PROMPTS
     assert len(lh.journal_read(journal)) == N_PROMPTS
     FIGURES.parent.mkdir(parents=True, exist_ok=True)
     figures = {
         "n_prompts": N_PROMPTS,
-        "n_kills": n_kills,
+        "n_kills": N_KILLS,
         "n_deaths_with_work": n_deaths,
         "n_lost": sum(text is None for text in results.texts),
         "wall_s": results.stats.wall_s,
