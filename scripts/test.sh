@@ -36,7 +36,7 @@ stage_capi() {
 stage_python() {
   # Two at a time: many wait for programs that they start. A test that hangs fails after
   # a while, with the place where it hung.
-  "$VENV_PYTHON" -m pytest --timeout=900 -n 2 --dist loadgroup
+  "$VENV_PYTHON" -m pytest --timeout=900 -n 2 --dist loadgroup --durations=40 --durations-min=3
 }
 
 stage_cluster() {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "build/cluster/namespaces.json"
-N, SEED = 64, 7
+N, SEED = 192, 7
 CUT_S = 20
 # Of Ray, see docs/cluster.md. With its defaults a node that is gone is noticed after
 # about 65 s; this test need not wait that long.

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PROGRAM = Path(__file__).with_name("slurm.sh")
+LLAMAHERD = str(Path(sys.executable).with_name("llamaherd"))
 FIGURES = Path(__file__).resolve().parents[2] / "build/cluster/slurm.json"
 N_TASKS = 8
 N_ROWS = 16_000
@@ -87,7 +89,7 @@ def run(*command: str, folder: Path) -> str:
 def submit(folder: Path, n_tasks: int, *options: str) -> str:
     """Hands an array to SLURM. Returns its id."""
     disk = str(folder / "disk")
-    command = ["llamaherd", "slurm", "run.toml", "--scratch", disk, "--submit"]
+    command = [LLAMAHERD, "slurm", "run.toml", "--scratch", disk, "--submit"]
     return run(*command, "--tasks", str(n_tasks), *options, folder=folder)
 
 
@@ -141,12 +143,12 @@ def kill(folder: Path, task: int) -> None:
 
 def merged(folder: Path) -> bytes:
     journals = sorted(map(str, (folder / "run.journals").glob("*.journal")))
-    run("llamaherd", "merge", *journals, "--out", "merged.csv", folder=folder)
+    run(LLAMAHERD, "merge", *journals, "--out", "merged.csv", folder=folder)
     return (folder / "merged.csv").read_bytes()
 
 
 def whole(folder: Path) -> bytes:
-    run("llamaherd", "run", "run.toml", folder=folder)
+    run(LLAMAHERD, "run", "run.toml", folder=folder)
     return (folder / "out.csv").read_bytes()
 
 
