@@ -1,0 +1,93 @@
+"""What `annotate` costs beside the calls that it is made of, for docs/probabilities.md.
+
+    python benchmarks/annotate.py TEXTS.csv MODEL.gguf ... [--n 1200] [--rounds 3]
+
+TEXTS.csv has columns `text` and `label`. Eight texts, some of each label, become the
+codebook's examples. Ways, in turns, each in a context of its own so that no prefix is
+known: `annotate`, `classify_parallel` with the same prompts, and `generate_parallel` with
+them and the labels as a GBNF grammar. Medians, as multiples of annotate's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import marked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "probabilities.md"
+N_SHOTS = 8
+SEED = 20261124
+
+
+def ways_of(rows: list[dict[str, str]]) -> dict[str, Callable[[lh.Context], Any]]:
+    """What is compared."""
+    labels = sorted({row["label"] for row in rows})
+    shots: list[dict[str, str]] = []
+    for i in range(N_SHOTS):
+        label = labels[i % len(labels)]
+        shots.append(next(r for r in rows if r["label"] == label and r not in shots))
+    texts = [row["text"] for row in rows if row not in shots]
+    book = lh.Codebook(
+        "Tell the sentiment of each tweet.",
+        labels,
+        examples=[(shot["text"], shot["label"]) for shot in shots],
+    )
+    prompts = [lh.prompt_preview(book, text).prompt for text in texts]
+    grammar = "root ::= " + " | ".join(f'" {label}"' for label in labels)
+    return {
+        "`annotate`": lambda c: lh.annotate({"text": texts}, "text", book, c),
+        "`classify_parallel`": lambda c: lh.classify_parallel(c, prompts, labels),
+        "`generate_parallel(grammar=)`": lambda c: lh.generate_parallel(
+            c, prompts, grammar=grammar, max_tokens=16
+        ),
+    }
+
+
+def main() -> None:
+    """Writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("texts", type=Path)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--n", type=int, default=1200)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    with options.texts.open(encoding="utf-8", newline="") as file:
+        every = list(csv.DictReader(file))
+    random.Random(SEED).shuffle(every)  # noqa: S311 - the same each time, no secret
+    ways = ways_of(every[: options.n])
+    lines = [
+        f"{options.n - N_SHOTS:,} tweets, {N_SHOTS} examples, {options.rounds} rounds.\n",
+        "| model | way | s | times `annotate`'s |",
+        "| --- | --- | ---: | ---: |",
+    ]
+    for path in options.models:
+        times: dict[str, list[float]] = {way: [] for way in ways}
+        with lh.Model(path) as model:
+            for _ in range(options.rounds):
+                for way, call in ways.items():
+                    with lh.Context(model) as context:
+                        start = time.monotonic()
+                        call(context)
+                        times[way].append(time.monotonic() - start)
+                    print(path.stem, way, f"{times[way][-1]:.1f}", flush=True)
+        own = times["`annotate`"]
+        for way, each in times.items():
+            ratio = statistics.median(a / b for a, b in zip(each, own, strict=True))
+            lines.append(
+                f"| {path.stem} | {way} | {statistics.median(each):.1f} | {ratio:.2f} |"
+            )
+    marked.write(PAGE, {"annotate": "\n".join(lines)})
+
+
+if __name__ == "__main__":
+    main()
