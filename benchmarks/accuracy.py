@@ -18,18 +18,16 @@ A generated label counts as one of probability 1.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import random
 from pathlib import Path
 
+import labelled
 import llamaherd as lh
 import marked
 import numpy as np
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "probabilities.md"
 LABELS = ["positive", "neutral", "negative"]
-N_SHOTS = 8
 N_BINS = 10
 SEED = 20261123
 LABEL = {"label": {"enum": LABELS}}
@@ -122,13 +120,8 @@ def main() -> None:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--n", type=int, default=None, help="texts; default: all")
     options = parser.parse_args()
-    with options.texts.open(encoding="utf-8", newline="") as file:
-        every = list(csv.DictReader(file))
-    random.Random(SEED).shuffle(every)  # noqa: S311 - the same each time, no secret
-    shots = []
-    for i in range(N_SHOTS):
-        label = LABELS[i % len(LABELS)]
-        shots.append(next(r for r in every if r["label"] == label and r not in shots))
+    every = labelled.read(options.texts, SEED)
+    shots = labelled.shots_of(every, LABELS)
     rest = [row for row in every if row not in shots][: options.n]
     truth = np.array([LABELS.index(row["label"]) for row in rest])
     texts = [row["text"] for row in rest]

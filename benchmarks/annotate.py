@@ -11,13 +11,12 @@ them and the labels as a GBNF grammar. Medians, as multiples of annotate's.
 from __future__ import annotations
 
 import argparse
-import csv
-import random
 import statistics
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import labelled
 import llamaherd as lh
 import marked
 
@@ -25,17 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "probabilities.md"
-N_SHOTS = 8
 SEED = 20261124
 
 
 def ways_of(rows: list[dict[str, str]]) -> dict[str, Callable[[lh.Context], Any]]:
     """What is compared."""
     labels = sorted({row["label"] for row in rows})
-    shots: list[dict[str, str]] = []
-    for i in range(N_SHOTS):
-        label = labels[i % len(labels)]
-        shots.append(next(r for r in rows if r["label"] == label and r not in shots))
+    shots = labelled.shots_of(rows, labels)
     texts = [row["text"] for row in rows if row not in shots]
     book = lh.Codebook(
         "Tell the sentiment of each tweet.",
@@ -61,12 +56,11 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1200)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    with options.texts.open(encoding="utf-8", newline="") as file:
-        every = list(csv.DictReader(file))
-    random.Random(SEED).shuffle(every)  # noqa: S311 - the same each time, no secret
-    ways = ways_of(every[: options.n])
+    rows = labelled.read(options.texts, SEED)[: options.n]
+    ways = ways_of(rows)
+    n_shots = labelled.N_SHOTS
     lines = [
-        f"{options.n - N_SHOTS:,} tweets, {N_SHOTS} examples, {options.rounds} rounds.\n",
+        f"{len(rows) - n_shots:,} tweets, {n_shots} examples, {options.rounds} rounds.\n",
         "| model | way | s | times `annotate`'s |",
         "| --- | --- | ---: | ---: |",
     ]

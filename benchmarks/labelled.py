@@ -1,0 +1,30 @@
+"""Texts with labels of people, and the examples among them."""
+
+from __future__ import annotations
+
+import csv
+import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+N_SHOTS = 8
+
+
+def read(path: Path, seed: int) -> list[dict[str, str]]:
+    """Rows of a CSV with columns `text` and `label`, shuffled."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    random.Random(seed).shuffle(rows)  # noqa: S311 - the same each time, no secret
+    return rows
+
+
+def shots_of(rows: list[dict[str, str]], labels: Sequence[str]) -> list[dict[str, str]]:
+    """The first `N_SHOTS` of them, of each label in turn."""
+    shots: list[dict[str, str]] = []
+    for i in range(N_SHOTS):
+        label = labels[i % len(labels)]
+        shots.append(next(r for r in rows if r["label"] == label and r not in shots))
+    return shots
