@@ -53,16 +53,25 @@
 #'   and labels; [coded_restore()] gives it back to a data frame that has lost it.
 #' @seealso [codebook()], [prompt_preview()], [robustness()], [last_results()] after Ctrl-C
 #' @export
-#' @examples
-#' \dontrun{
-#' coded <- annotate_texts(tweets, text, tone, context)
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' news <- news[c(1, 16, 31, 46), ]
+#' topics <- codebook(
+#'   "Label the topic of each news text.",
+#'   labels = c(Sports = "Matches, athletes.", Business = "Companies, prices, jobs.", Other = "")
+#' )
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#'
+#' coded <- annotate_texts(news, text, topics, context)
 #' coded
 #' attr(coded, "llamaherd")$run$model$sha256
 #'
-#' tweets |>
-#'   annotate_texts(paste(title, body), tone, context, columns = "tone_") |>
-#'   dplyr::filter(tone_prob < 0.6)
-#' }
+#' # Other names of columns; an expression in place of a column.
+#' unsure <- news |>
+#'   annotate_texts(paste("News:", text), topics, context, columns = "topic_") |>
+#'   subset(topic_prob < 0.8)
+#' unsure[c("topic_label", "topic_prob")]
 annotate_texts <- function(
   data,
   text,

@@ -90,14 +90,19 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'   another label than then, is an error.
 #' @seealso [report()]
 #' @export
-#' @examples
-#' \dontrun{
-#' coded <- annotate_texts(tweets, text, tone, context)
-#' saveRDS(coded, "coded.rds")
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' topics <- codebook("Label the topic of each news text.", unique(news$topic))
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' coded <- annotate_texts(news[c(1, 16, 31, 46), ], text, topics, context)
+#' kept <- tempfile(fileext = ".rds")
+#' saveRDS(coded, kept)
 #'
-#' joined <- read.csv("coded-and-joined.csv")
-#' report(coded_restore(joined, readRDS("coded.rds")))
-#' }
+#' # A table on its way through another program.
+#' table <- tempfile(fileext = ".csv")
+#' write.csv(as.data.frame(coded)[c("text", "label")], table, row.names = FALSE)
+#' coded_restore(read.csv(table), readRDS(kept))
 coded_restore <- function(data, coded) {
   error_call <- rlang::current_env()
   check_data(data, error_call)

@@ -21,11 +21,17 @@
 #'   which [install_llamaherd()] installs.
 #' @seealso [reproduce()]
 #' @export
-#' @examples
-#' \dontrun{
-#' coded <- annotate_texts(tweets, text, tone, context)
-#' report(coded, "report.html", validation = validate(coded, gold))
-#' }
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' news <- news[c(1:3, 16:18, 31:33, 46:48), ]
+#' topics <- codebook("Label the topic of each news text.", unique(news$topic))
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model, deterministic = TRUE)
+#' coded <- annotate_texts(news, text, topics, context)
+#'
+#' path <- tempfile(fileext = ".html")
+#' report(coded, path, validation = validate(coded, gold = news$topic))
+#' if (interactive()) browseURL(path)
 report <- function(
   x,
   path = "report.html",

@@ -21,10 +21,17 @@
 #'   otherwise now.
 #' @seealso [report()]
 #' @export
-#' @examples
-#' \dontrun{
-#' reproduce("report.html")
-#' }
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' topics <- codebook("Label the topic of each news text.", unique(news$topic))
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model, deterministic = TRUE)
+#' coded <- annotate_texts(news[c(1, 16, 31, 46), ], text, topics, context)
+#' path <- tempfile(fileext = ".json")
+#' report(coded, path)
+#'
+#' # Mostly in another session, or by somebody else. With `model`, the file is not searched for.
+#' reproduce(path, model = model, n_seq_max = 2)
 reproduce <- function(
   path,
   model = NULL,

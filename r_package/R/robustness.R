@@ -29,12 +29,19 @@
 #'   * `runs`: how each variant's labels came about, as JSON.
 #' @seealso [annotate_texts()]
 #' @export
-#' @examples
-#' \dontrun{
-#' robustness(tweets, text, list(long = tone, short = tone_in_short), context, orders = 3,
-#'   n_texts = 200
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' labels <- c("Sports", "Business", "Science", "Politics")
+#' books <- list(
+#'   label = codebook("Label the topic of each news text.", labels),
+#'   ask = codebook("What is the text about?", labels)
 #' )
-#' }
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#'
+#' found <- robustness(news, text, books, context, orders = 1, n_texts = 8)
+#' found
+#' plot(found)
 robustness <- function(
   data,
   text,
