@@ -23,10 +23,15 @@ def address() -> Iterator[str]:
 
     with (
         warnings.catch_warnings(),
+        pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="lh", dir="/tmp") as folder,
     ):
         warnings.simplefilter("ignore")
-        node = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+        # Where Cluster notes its address, in a folder that it takes for granted.
+        patch.setenv("RAY_TMPDIR", folder)
+        own = Path(folder, "ray")
+        own.mkdir()
+        node = {"num_cpus": 1, "include_dashboard": False, "temp_dir": str(own)}
         cluster = Cluster(initialize_head=True, head_node_args=node)
         cluster.add_node(num_cpus=1)
         yield cluster.address
