@@ -16,6 +16,7 @@ from pathlib import Path
 import llamaherd
 
 ROOT = Path(__file__).resolve().parent.parent
+MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
 N_BLOCKS = {"r": 6, "python": 2, "c": 1}  # those of R go on with the first
 
@@ -45,7 +46,7 @@ def commands(language: str, code: str, folder: Path) -> list[list[str]]:
 
 def main() -> None:
     """Run each example; exit with 1 if one fails."""
-    model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"])
+    model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"]).with_name(MODEL)
     pages = ("README.md", "docs/c.md")
     examples = blocks("\n".join((ROOT / p).read_text(encoding="utf-8") for p in pages))
     env = {**os.environ, "MPLBACKEND": "agg"}  # no window
@@ -54,7 +55,7 @@ def main() -> None:
         folder = Path(name)
         texts = ROOT / "r_package/inst/extdata/headlines.csv"
         (folder / texts.name).symlink_to(texts)
-        (folder / "SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(model)
+        (folder / MODEL).symlink_to(model)
         for language in FILES:
             print(f"--- {language}", flush=True)
             steps = commands(language, examples[language], folder)
