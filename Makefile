@@ -87,6 +87,7 @@ demo: setup $(SMOLLM2) ## label real texts from R, compare them with people's co
 	@mkdir -p build
 	@Rscript --vanilla examples/demo.R $(SMOLLM2) build/demo.png
 
+docs: export LLAMAHERD_TEST_SMOLLM2 := $(SMOLLM2)
 docs: system-docs setup $(DOCS) $(SMOLLM2) ## the sites of the R and the Python package, into build/site
 	@scripts/docs.sh
 
@@ -106,7 +107,7 @@ test-cluster: system-dev setup $(DEV) models ## the long tests of many machines:
 
 prepare: system-dev $(DEV) models ## what tests and checks need beside `make setup`
 
-test-r: system-dev setup $(SMOLLM2) ## testthat alone
+test-r: system-dev setup $(SMOLLM2_Q4_0) ## testthat alone
 	@scripts/test.sh r
 
 asan: system-dev $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
