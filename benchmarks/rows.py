@@ -1,0 +1,118 @@
+"""What 100,000 rows cost in memory, and when they are first heard of, for docs/coding.md.
+
+    python benchmarks/rows.py [--rows 100000]
+
+`annotate` and R's `annotate_texts()` code texts of 55 characters with three labels, each
+in a process of its own. The model is a tiny one with random weights: what a row takes
+beside the model is the same with any, and all else of the call is real.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import llamaherd as lh
+import marked
+import psutil
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "coding.md"
+LABELS = ["for", "against", "neither"]
+MB = 1e6
+SAMPLE_S = 0.05
+
+sys.path.insert(0, str(HERE.parent / "tests" / "python"))
+
+
+def text_of(i: int) -> str:
+    """Text number i, 55 characters, no two the same."""
+    return f"Speech number {i:07d}: the roads have to be mended now."
+
+
+def code_rows(model_path: str, n: int) -> dict[str, float]:
+    """Memory in bytes before the rows, and the seconds until the first progress."""
+    book = lh.Codebook("Is the speech for or against?", LABELS)
+    frame = {"text": [text_of(i) for i in range(n)]}
+    first: list[float] = []
+    with lh.Model(model_path) as model, lh.Context(model) as context:
+        before = psutil.Process().memory_info().rss
+        start = time.monotonic()
+        coded = lh.annotate(
+            frame,
+            "text",
+            book,
+            context,
+            progress=lambda _: first or first.append(time.monotonic() - start),
+        )
+        seconds = time.monotonic() - start
+    n_errors = sum(error is not None for error in coded.frame["error"])
+    if n_errors:
+        raise SystemExit(f"{n_errors} rows failed")
+    return {"before": before, "first_s": first[0], "seconds": seconds}
+
+
+def watched(command: list[str], env: dict[str, str]) -> dict[str, float]:
+    """What a program prints as JSON, and the most memory that it had, in bytes."""
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    most = [0]
+
+    def watch() -> None:
+        seen = psutil.Process(process.pid)
+        while process.poll() is None:
+            try:
+                most[0] = max(most[0], seen.memory_info().rss)
+            except psutil.Error:
+                return
+            time.sleep(SAMPLE_S)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    printed, _ = process.communicate()
+    watcher.join()
+    if process.returncode != 0:
+        raise SystemExit(f"{command[0]} ended with {process.returncode}")
+    return {**json.loads(printed.splitlines()[-1]), "most": most[0]}
+
+
+def main() -> None:
+    """Measures both, and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--in-process", metavar="MODEL")
+    options = parser.parse_args()
+    if options.in_process:
+        print(json.dumps(code_rows(options.in_process, options.rows)))
+        return
+    import tiny_models  # noqa: PLC0415 - of the tests, and only here
+
+    lines = [
+        f"| {options.rows:,} rows | most memory | of which before | first progress |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(tiny_models.write(Path(folder, "tiny.gguf"), "llama"))
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        own = [sys.executable, __file__, "--in-process", model]
+        ways = {"Python": [*own, "--rows", str(options.rows)]}
+        if shutil.which("Rscript"):
+            script = str(HERE / "rows.R")
+            ways["R, with Python in it"] = ["Rscript", script, model, str(options.rows)]
+        for way, command in ways.items():
+            found = watched(command, env if way == "Python" else dict(os.environ))
+            print(way, found, flush=True)
+            sizes = [f"{found[name] / MB:.0f} MB" for name in ("most", "before")]
+            lines.append(f"| {way} | {' | '.join(sizes)} | {found['first_s']:.1f} s |")
+    marked.write(PAGE, {"rows": "\n".join(lines)})
+
+
+if __name__ == "__main__":
+    main()
