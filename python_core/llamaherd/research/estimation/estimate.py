@@ -23,7 +23,7 @@ from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
-from llamaherd.research.statistics.dsl import TARGETS, Target
+from llamaherd.research.statistics.sampling import TARGETS, Target
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed

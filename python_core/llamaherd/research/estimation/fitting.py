@@ -11,7 +11,7 @@ import numpy as np
 
 from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.statistics import dsl, ppi
-from llamaherd.research.statistics.dsl import Problem, Target
+from llamaherd.research.statistics.dsl import Problem
 from llamaherd.research.statistics.intervals import within
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.formulas import Matrices
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.regression import Kind
-    from llamaherd.research.statistics.sampling import Floats, Ints
+    from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
 FEW = 10  # codes of a group, or of a coefficient, below which there is a warning
 _RARE = 5  # codes of a label, likewise

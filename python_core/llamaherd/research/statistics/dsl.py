@@ -28,7 +28,7 @@ unequal pi; Hajek, "Asymptotic theory of rejective sampling with varying probabi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,10 +43,7 @@ from llamaherd.research.statistics.regression import (
 
 if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
-    from llamaherd.research.statistics.sampling import Floats, Ints
-
-Target = Literal["population", "texts"]
-TARGETS: tuple[Target, ...] = ("population", "texts")
+    from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

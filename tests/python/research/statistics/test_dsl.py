@@ -179,7 +179,7 @@ def test_large_log_odds_are_not_separated(seed: int) -> None:
     sides = (2 * y - 1)[:, None] * x
     best = linprog(-sides.sum(axis=0), -sides, np.zeros(n), bounds=[(-1, 1)] * 3).fun
     if best < -1e-9:
-        with pytest.raises(FitError, match="separated.*column 3 of"):
+        with pytest.raises(FitError, match=r"separated.*column 3 of"):
             fitted("logit", x, y, np.ones(n))
         return
     found = fitted("logit", x, y, np.ones(n))
