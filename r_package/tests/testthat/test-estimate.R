@@ -21,7 +21,7 @@ test_that("estimates are a list with a row for each number and method", {
   )
   expect_s3_class(fit, "llamaherd_estimates")
   frame <- as.data.frame(fit)
-  expect_identical(dim(frame), c(8L, 9L))
+  expect_identical(dim(frame), c(8L, 10L))
   expect_identical(unique(frame$method), c("dsl", "ppi", "gold", "naive"))
   expect_identical(frame$lam, rep(NA_real_, 8))
   expect_identical(fit$notes, "few {codes}")
@@ -37,7 +37,7 @@ test_that("coefficients, covariances and intervals are those of one method", {
   expect_identical(coef(fit, method = "ppi"), c("share A" = 2.5, "share B" = 3.5))
   expect_identical(colnames(confint(fit)), c("2.5 %", "97.5 %"))
   expect_equal(unname(confint(fit)), cbind(c(0.3, 1.3), c(0.7, 1.7)))
-  reach <- stats::qnorm(0.95) * 0.1
+  reach <- stats::qt(0.95, 10) * 0.1
   # A share ends at 1.
   expect_equal(unname(confint(fit, level = 0.9)), rbind(0.5 + c(-reach, reach), c(1, 1)))
   names <- list(c("share A", "share B"), c("share A", "share B"))

@@ -75,6 +75,11 @@ class Problem:
     clusters: Ints | None = None
     target: Target = "population"
 
+    @property
+    def is_all_coded(self) -> bool:
+        """Whether each text has a code."""
+        return len(self.y) == len(self.y_hat)
+
 
 def dsl(problem: Problem) -> Estimated:
     """The estimate by all labels, corrected by the codes.
