@@ -35,7 +35,9 @@
 #'
 #' @param coded What [annotate_texts()] returned, or another data frame with a column of labels: all
 #'   texts that the sample was drawn from.
-#' @param gold A [gold_sample()] with codes. Or codes, one for each row and NA where there is none,
+#' @param gold A [gold_sample()] with codes; of several coders what most of them say. Where equally
+#'   many say one thing and another, the first of them decides, as a note says: let somebody decide
+#'   these texts, as one more coder. Or codes, one for each row and NA where there is none,
 #'   as a vector or the name of a column; these need `prob`.
 #' @param formula A regression, in which the column of labels may be on either side:
 #'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated with the labels and again

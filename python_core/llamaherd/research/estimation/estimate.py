@@ -62,8 +62,10 @@ def estimate(  # noqa: PLR0917 - as in R
     Args:
         coded: What `annotate` returned, or a data frame with a column of labels, or a
             list of labels; N texts, all that the sample was drawn from.
-        gold: A sample with codes. Or a column of `coded` or a list with N codes, None
-            where there is none; these need `prob`.
+        gold: A sample with codes; of several coders what most of them say. Where equally
+            many say one thing and another, the first of them decides, as a note says: let
+            somebody decide these texts, as one more coder. Or a column of `coded` or a
+            list with N codes, None where there is none; these need `prob`.
         formula: Of a regression over the columns of `coded`, such as
             "label == 'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula: the label, or labels, whose share is estimated, or a

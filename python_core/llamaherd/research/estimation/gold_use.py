@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -133,8 +134,26 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         strata=gold.strata[rows],
         is_even=bool(np.ptp(gold.all_probs[kept]) == 0),
         design=str(gold.design["kind"]),
-        notes=notes,
+        notes=[*notes, *_ties(gold)],
     )
+
+
+def _ties(gold: GoldSample) -> list[str]:
+    """On how many texts coders are equally divided, so that their order decides."""
+    n_coded = n_ties = 0
+    for each in zip(*gold.codes, strict=True):
+        counts = Counter(code for code in each if code is not None).most_common(2)
+        n_coded += bool(counts)
+        n_ties += len(counts) == 2 and counts[0][1] == counts[1][1]
+    if n_ties == 0:
+        return []
+    first, *others = gold.coders
+    note = (
+        f"{n_ties} of {n_coded} codes are ties, decided by the first coder ({first} "
+        f"before {', '.join(others)}): with another order estimates are others. One more "
+        "column of codes, of somebody who decides these texts, breaks them"
+    )
+    return [note]
 
 
 def _answered(gold: GoldSample, rows: Ints, coded: Ints) -> tuple[Floats, list[str]]:
