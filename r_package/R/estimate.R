@@ -54,6 +54,9 @@
 #'   differences of shares at -1 and 1: what is cut off cannot be the truth (Newcombe, *Statistics
 #'   in Medicine* 17, 1998).
 #' @param label,text Columns; `NULL`: those that `coded` or `gold` know.
+#' @param several Whether a text may have several labels, joined by `"; "`: then shares are of the
+#'   texts that have a label among others, and do not sum to 1, and formulas have
+#'   `has_label(label, "negative")` for it. `NULL`: as `coded` or `gold` know.
 #' @param prob For codes that no [gold_sample()] was drawn for: `"simple"` if all texts had the same
 #'   probability to be coded, or the probability of each.
 #' @param target `"population"`: estimates are about what these texts are a sample of; `"texts"`:
@@ -99,7 +102,8 @@ estimate <- function(
   text = NULL,
   prob = NULL,
   target = c("population", "texts"),
-  cluster = NULL
+  cluster = NULL,
+  several = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
@@ -116,6 +120,11 @@ estimate <- function(
   text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
     there(known$text) %||%
     there(design$text)
+  several <- if (is.null(several)) {
+    has_several(coded) || isTRUE(design$several)
+  } else {
+    check_flag(several)
+  }
   by <- columns_named(rlang::enquo(by), coded, "by", error_call)
   cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
   methods <- check_methods(methods, error_call)
@@ -135,6 +144,7 @@ estimate <- function(
     options$outcome <- check_outcome(outcome, error_call)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
+    options$several <- several
     columns <- py_columns(coded, c(uses, by, cluster))
     found <- py_call("estimate_means", columns, codes$python, options)
   } else {
@@ -145,6 +155,9 @@ estimate <- function(
     if (!is.null(by) || !is.null(outcome)) {
       message <- "{.arg by} and {.arg outcome} go without a formula: put them into it."
       abort(message, "argument", error_call)
+    }
+    if (several) {
+      check_has_label(formula, label, error_call)
     }
     matrices <- formula_matrices(coded, formula, label, codes, cluster, error_call)
     columns <- py_columns(coded, uses)
@@ -226,6 +239,39 @@ gold_codes_of <- function(gold, coded, prob, error_call) {
   list(python = as_py_column(gold), rows = rows, codes = as.character(gold)[rows])
 }
 
+# Whether the codebook allows several labels of a text.
+has_several <- function(coded) {
+  inherits(coded, "llamaherd_coded") &&
+    identical(attr(coded, "llamaherd")$codebook$type, "multiple")
+}
+
+# What formulas may call: 1 where a label is among those of a text that may have several, else 0.
+has_label <- function(label, name) {
+  given <- strsplit(as.character(label), ";", fixed = TRUE)
+  ifelse(is.na(label), NA_real_, vapply(given, \(x) name %in% trimws(x), 0))
+}
+
+check_has_label <- function(formula, label, error_call) {
+  if (label %in% all.vars(without_has_label(formula, label))) {
+    must <- sprintf(
+      "one that names a label where a text may have several, such as has_label(%s, \"x\") ~ age",
+      label
+    )
+    abort_argument("formula", must, formula, error_call)
+  }
+}
+
+# An expression with 0 in place of each has_label(label, ...).
+without_has_label <- function(expr, label) {
+  if (!is.call(expr)) {
+    return(expr)
+  }
+  if (identical(expr[[1]], quote(has_label)) && identical(expr[[2]], as.name(label))) {
+    return(0)
+  }
+  as.call(lapply(as.list(expr), without_has_label, label))
+}
+
 # The formula's matrices with the labels of all rows, and with the codes of those that have one.
 # Rows in which something is missing are left out.
 formula_matrices <- function(coded, formula, label, codes, cluster, error_call) {
@@ -233,6 +279,7 @@ formula_matrices <- function(coded, formula, label, codes, cluster, error_call) 
     must <- sprintf("a formula that uses the column of labels, `%s`", label)
     abort_argument("formula", must, formula, error_call)
   }
+  environment(formula) <- rlang::env(environment(formula), has_label = has_label)
   frames <- frames_of(coded, label, codes)
   made <- rlang::try_fetch(
     {

@@ -130,3 +130,35 @@ test_that("intervals of shares stay within what shares can be", {
   expect_true(all(wide >= -1 & wide <= 1, na.rm = TRUE))
   expect_true(all(wide[!grepl("difference", rownames(wide)), ] >= 0, na.rm = TRUE))
 })
+
+test_that("a label counts where it is among several", {
+  skip_if_no_llamaherd()
+  label <- rep(c("a; b", "a", "b", "", "a; b", "b"), 50)
+  code <- rep(c("a; b", "a", "a; b", "", "b", "b"), 50)
+  code[1:300 %% 3 == 0] <- NA
+  data <- data.frame(label = factor(label), age = sin(1:300))
+  fit <- suppressWarnings(estimate(data, code, prob = "simple", several = TRUE))
+  expect_identical(unique(as.data.frame(fit)$outcome), c("a", "b"))
+  expect_equal(coef(fit, method = "naive"), c("a share" = 1 / 2, "b share" = 2 / 3))
+  has <- \(x, name) ifelse(is.na(x), NA, grepl(name, x))
+  alone <- data.frame(label = has(label, "a"))
+  wanted <- estimate(alone, has(code, "a"), prob = "simple", outcome = "TRUE")
+  expect_equal(coef(fit)[["a share"]], coef(wanted)[[1]])
+
+  attr(data, "llamaherd") <- list(columns = list(), codebook = list(type = "multiple"))
+  class(data) <- c("llamaherd_coded", class(data))
+  expect_equal(coef(estimate(data, code, prob = "simple")), coef(fit))
+  known <- estimate(data, code, has_label(label, "a") ~ age, prob = "simple")
+  alone <- data.frame(label = as.numeric(has(label, "a")), age = data$age)
+  wanted <- estimate(alone, as.numeric(has(code, "a")), label ~ age, prob = "simple")
+  expect_equal(coef(known), coef(wanted))
+  expect_named(
+    coef(estimate(data, code, age ~ has_label(label, "b"), prob = "simple")),
+    c("(Intercept)", "has_label(label, \"b\")")
+  )
+  expect_error(
+    estimate(data, code, label == "a" ~ age, prob = "simple"),
+    "such as has_label(label, \"x\") ~ age",
+    fixed = TRUE
+  )
+})

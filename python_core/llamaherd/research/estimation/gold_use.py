@@ -11,6 +11,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
+from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,11 +141,12 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
 
 def _ties(gold: GoldSample) -> list[str]:
     """On how many texts coders are equally divided, so that their order decides."""
+    several = bool(gold.design.get("several"))
     n_coded = n_ties = 0
     for each in zip(*gold.codes, strict=True):
-        counts = Counter(code for code in each if code is not None).most_common(2)
-        n_coded += bool(counts)
-        n_ties += len(counts) == 2 and counts[0][1] == counts[1][1]
+        said = [code for code in each if code is not None]
+        n_coded += bool(said)
+        n_ties += _is_tie(said, several=several)
     if n_ties == 0:
         return []
     first, *others = gold.coders
@@ -154,6 +156,15 @@ def _ties(gold: GoldSample) -> list[str]:
         "column of codes, of somebody who decides these texts, breaks them"
     )
     return [note]
+
+
+def _is_tie(said: Sequence[str], *, several: bool) -> bool:
+    """Whether as many coders say another thing, or, of several labels, half one."""
+    if several:
+        given = Counter(x for code in said for x in labels_of(code, several=True))
+        return any(2 * n == len(said) for n in given.values())
+    first = [n for _, n in Counter(said).most_common(2)]
+    return len(first) == 2 and first[0] == first[1]
 
 
 def _answered(gold: GoldSample, rows: Ints, coded: Ints) -> tuple[Floats, list[str]]:
