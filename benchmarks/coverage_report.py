@@ -17,6 +17,7 @@ from marked import replaced
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs/estimates.md"
 _METHODS = {"naive": "naive", "gold": "gold alone", "ppi": "PPI++", "dsl": "DSL"}
+FEW = (50, 30)
 _NAMES = {
     ("mean", 0): "share",
     ("difference", 0): "difference of two groups",
@@ -75,16 +76,21 @@ def design_table(found: dict[str, Any], design: str, n_gold: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def failures(found: dict[str, Any]) -> str:
-    """How many estimates of small samples there are none of."""
-    told = [
-        f"{n} of a sample of {name.split(', ')[1]}"
-        for name, n in found["n_failed"].items()
-        if not name.endswith(f", {found['n_gold']}")
-    ]
-    return (
-        f"Estimates without a solution, in {found['draws']:,} draws: {', '.join(told)}.\n"
-    )
+def few_codes(found: dict[str, Any]) -> str:
+    """What became of small samples, a sentence each."""
+    told = []
+    for n_gold in FEW:
+        coverages = [
+            row["coverage"]
+            for row in found["rows"]
+            if row["n_gold"] == n_gold and row["method"] != "naive"
+        ]
+        told.append(
+            f"Of {n_gold} codes {len(coverages)} coverages of valid methods are from "
+            f"{min(coverages):.1%} to {max(coverages):.1%}; "
+            f"{found['n_failed'][f'simple, {n_gold}']} estimates had no solution.\n"
+        )
+    return "".join(told)
 
 
 def main() -> None:
@@ -100,10 +106,10 @@ def main() -> None:
     for design in ("simple", "stratified", "uncertainty"):
         table = design_table(found, design, found["n_gold"])
         made = replaced(made, f"coverage: {design}", table)
-    for n_gold in (50, 30):
+    for n_gold in FEW:
         table = design_table(found, "simple", n_gold)
         made = replaced(made, f"coverage: simple, {n_gold}", table)
-    made = replaced(made, "coverage: without a solution", failures(found))
+    made = replaced(made, "coverage: few codes", few_codes(found))
     if args.check:
         sys.exit(made != page)
     PAGE.write_text(made, encoding="utf-8")
