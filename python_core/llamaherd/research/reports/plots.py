@@ -9,8 +9,8 @@ from llamaherd.core import checks
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.robustness import Robustness
 from llamaherd.research.estimation.estimates import Estimates
+from llamaherd.research.estimation.robustness import Robustness
 from llamaherd.research.reports import drawing, pictures
 from llamaherd.research.reports.report_data import (
     estimates_dict,

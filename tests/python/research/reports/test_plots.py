@@ -81,8 +81,8 @@ def estimates() -> lh.Estimates:
 
 
 def robustness(coded: lh.Coded, n: int = 9) -> lh.Robustness:
-    from llamaherd.research.coding.robustness import compared  # noqa: PLC0415
     from llamaherd.research.coding.variants import Variant  # noqa: PLC0415
+    from llamaherd.research.estimation.robustness import compared  # noqa: PLC0415
 
     rng = np.random.default_rng(3)
     labels = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(n)]
