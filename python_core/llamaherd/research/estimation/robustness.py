@@ -108,7 +108,7 @@ class Robustness:
     def _estimated(self, wide: int) -> list[str]:
         """What labels and codes say together, and how far that depends on the variant."""
         known = [found for found in self.estimates if found is not None]
-        lines = [f"{TITLES['dsl']}, {known[0].level:.0%} intervals:"] if known else []
+        lines = [f"{TITLES['dsl']}, with intervals:"] if known else []
         rows: dict[str, list[dict[str, Any]]] = {}
         for row in self.estimate_rows():
             parts = (row[part] for part in ("outcome", "term", "group"))
