@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +124,7 @@ def everything(
         *((validation, kind) for kind in kinds),
         (estimates(), None),
         (robustness(coded), None),
+        (dataclasses.replace(robustness(coded, 3), estimates=(estimates(),) * 3), None),
         (made, None),
         (made.stats, None),
     ]
