@@ -3,8 +3,9 @@
 python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/coverage.json]
 
 Each draw makes 2,000 texts of two groups, codes, and labels that are wrong more often in
-one of the groups; then a gold sample of 200 by each design, and every estimate. What is
-true is computed from the distribution that texts are drawn from, and not from any sample.
+one of the groups; then a gold sample of 200 by each design, and simple ones of 50 and 30,
+and every estimate, with the intervals of `estimate`. What is true is computed from the
+distribution that texts are drawn from, and not from any sample.
 """
 
 from __future__ import annotations
@@ -12,23 +13,33 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llamaherd.research.statistics import dsl, ppi, sampling
-from llamaherd.research.statistics.regression import Estimated, FitError, fitted
+from llamaherd.research.estimation.fitting import (
+    Settings,
+    fit_means,
+    fit_regression,
+)
+from llamaherd.research.estimation.formulas import Matrices
+from llamaherd.research.estimation.gold_use import GoldUsed
+from llamaherd.research.statistics import dsl, sampling
+from llamaherd.research.statistics.regression import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from llamaherd.research.estimation.estimates import Estimate
     from llamaherd.research.statistics.regression import Kind
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 N_TEXTS, N_GOLD, LEVEL = 2000, 200, 0.95
 DESIGNS = ("simple", "stratified", "uncertainty")
+SAMPLES = [(design, N_GOLD) for design in DESIGNS] + [("simple", 50), ("simple", 30)]
 METHODS = ("naive", "gold", "ppi", "dsl")
 AGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 GROUP_SHARE = 0.4
@@ -112,14 +123,16 @@ def accuracy() -> float:
     return float(1 - weights @ wrong)
 
 
-def drawn(texts: Texts, design: str, rng: np.random.Generator) -> sampling.Draw:
+def drawn(
+    texts: Texts, design: str, rng: np.random.Generator, n_gold: int = N_GOLD
+) -> sampling.Draw:
     """The gold sample."""
     if design == "simple":
-        return sampling.draw_simple(N_TEXTS, N_GOLD, rng)
+        return sampling.draw_simple(N_TEXTS, n_gold, rng)
     if design == "stratified":
         labels = texts.label.astype(int).tolist()
-        return sampling.draw_stratified(labels, N_GOLD, rng, "equal")
-    probs = sampling.inclusion_probs(1 - texts.confidence, N_GOLD, 0.3)
+        return sampling.draw_stratified(labels, n_gold, rng, "equal")
+    probs = sampling.inclusion_probs(1 - texts.confidence, n_gold, 0.3)
     return sampling.draw_unequal(probs, rng)
 
 
@@ -157,66 +170,75 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
     yield "covariate", problem("ols", x_hat, outcome, x, outcome), slice(1, None)
 
 
-def estimated(
-    method: str, name: str, design: str, problem: dsl.Problem
-) -> Estimated | None:
-    """An estimate by one of the methods; None where it is not made for that."""
-    plain = {"naive": dsl.naive, "gold": dsl.gold_alone, "dsl": dsl.dsl}
-    if method in plain:
-        return plain[method](problem)
-    if name == "covariate":
-        return None
-    if design != "simple":
-        return dsl.tuned(problem)
-    others = np.setdiff1d(np.arange(N_TEXTS), problem.rows)
-    if name == "mean":
-        y_hat = problem.y_hat
-        return ppi.ppi_mean(problem.y, y_hat[problem.rows], y_hat[others])
-    samples = ppi.Samples(
-        x=problem.x,
-        y=problem.y,
-        y_hat=problem.y_hat[problem.rows],
-        x_others=problem.x_hat[others],
-        y_hat_others=problem.y_hat[others],
+def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
+    """The estimates by all methods, as `estimate` gives them; [] if there is none."""
+    gold = GoldUsed(
+        rows=problem.rows,
+        codes=[],
+        probs=problem.probs,
+        strata=problem.strata,
+        is_even=design == "simple",
+        design=design,
     )
-    return ppi.ppi_ols(samples) if problem.kind == "ols" else ppi.ppi_logit(samples)
+    settings = Settings(gold=gold, methods=METHODS, level=LEVEL, target="population")
+    try:
+        if name in {"mean", "difference"}:
+            groups = problem.x_hat[:, -1].astype(int) * (name == "difference")
+            names = [""] if name == "mean" else ["0", "1"]
+            outcome = (name, problem.y_hat, problem.y)
+            rows = fit_means([outcome], "share", groups, names, settings).rows
+            return [row for row in rows if row.term == "difference" or name == "mean"]
+        terms = [str(i) for i in range(problem.x.shape[1])]
+        made = Matrices(
+            x_hat=problem.x_hat,
+            y_hat=problem.y_hat,
+            x=problem.x,
+            y=problem.y,
+            terms=tuple(terms),
+            outcome=name,
+            has_label_right=name == "covariate",
+        )
+        rows = fit_regression(problem.kind, made, settings).rows
+    except ValueError:
+        return []
+    return [row for row in rows if row.term != "0"]
 
 
-def measured(n_draws: int, seed: int) -> dict[str, Any]:
-    """Coverage, bias and widths of every method, design and coefficient."""
+def measured(
+    n_draws: int, seed: int, samples: Sequence[tuple[str, int]] = SAMPLES
+) -> dict[str, Any]:
+    """Coverage, bias and widths of every method, sample and coefficient."""
     wanted = truths()
-    found: dict[tuple[str, str, str], list[Any]] = {}
-    n_failed = 0
+    found: dict[tuple[str, int, str, str, int], list[Any]] = {}
+    n_failed = dict.fromkeys([f"{design}, {n_gold}" for design, n_gold in samples], 0)
     for generator in np.random.default_rng(seed).spawn(n_draws):
         texts = made(generator, N_TEXTS)
-        for design in DESIGNS:
-            draw = drawn(texts, design, generator)
-            for name, problem, which in problems(texts, draw):
-                for method in METHODS:
-                    try:
-                        one = estimated(method, name, design, problem)
-                    except FitError:
-                        n_failed += 1
+        for design, n_gold in samples:
+            draw = drawn(texts, design, generator, n_gold)
+            for name, problem, _ in problems(texts, draw):
+                for row in estimated(name, design, problem):
+                    i = int(row.term) - 1 if row.term.isdigit() else 0
+                    if np.isnan(row.std_error):
+                        n_failed[f"{design}, {n_gold}"] += i == 0
                         continue
-                    if one is not None:
-                        low, high = one.interval(LEVEL)
-                        values = (low[which], high[which], one.theta[which])
-                        found.setdefault((design, name, method), []).append(values)
+                    key = (design, n_gold, name, row.method, i)
+                    values = (row.low, row.high, row.estimate)
+                    found.setdefault(key, []).append(values)
     rows = [
-        _row(key, i, np.array(values)[:, :, i], wanted[key[1]][i])
+        _row(key, np.array(values), wanted[key[2]][key[4]])
         for key, values in found.items()
-        for i in range(len(wanted[key[1]]))
     ]
     return {"n_failed": n_failed, "rows": rows}
 
 
 def _row(
-    key: tuple[str, str, str], i: int, values: Floats, truth: float
+    key: tuple[str, int, str, str, int], values: Floats, truth: float
 ) -> dict[str, Any]:
     low, high, estimates = values.T
-    design, name, method = key
+    design, n_gold, name, method, i = key
     return {
         "design": design,
+        "n_gold": n_gold,
         "estimate": name,
         "coefficient": i,
         "method": method,
@@ -236,6 +258,7 @@ def main() -> None:
     default = Path(__file__).resolve().parent / "results/coverage.json"
     parser.add_argument("--output", type=Path, default=default)
     args = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)  # that codes are few
     start = time.monotonic()
     found = measured(args.draws, args.seed)
     settings = {

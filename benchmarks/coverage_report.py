@@ -17,6 +17,7 @@ from marked import replaced
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs/estimates.md"
 _METHODS = {"naive": "naive", "gold": "gold alone", "ppi": "PPI++", "dsl": "DSL"}
+FEW = (50, 30)
 _NAMES = {
     ("mean", 0): "share",
     ("difference", 0): "difference of two groups",
@@ -32,7 +33,13 @@ _NAMES = {
 def setting(found: dict[str, Any]) -> str:
     """What was simulated, in a sentence."""
     error = 3 * math.sqrt(found["level"] * (1 - found["level"]) / found["draws"])
-    valid = [row for row in found["rows"] if row["method"] != "naive"]
+    whole = [row for row in found["rows"] if row["n_gold"] == found["n_gold"]]
+    valid = [row for row in whole if row["method"] != "naive"]
+    n_failed = sum(
+        n
+        for name, n in found["n_failed"].items()
+        if name.endswith(f", {found['n_gold']}")
+    )
     inside = [abs(row["coverage"] - found["level"]) <= error for row in valid]
     lowest = min(row["coverage"] for row in valid)
     highest = max(row["coverage"] for row in valid)
@@ -41,21 +48,23 @@ def setting(found: dict[str, Any]) -> str:
         f"{found['n_gold']}; labels are right in {found['accuracy']:.1%}. Monte Carlo "
         f"error, three standard errors: ±{error:.1%}. Of {len(valid)} coverages of valid "
         f"methods {sum(inside)} are within it, from {lowest:.1%} to {highest:.1%}; "
-        f"{found['n_failed']} estimates had no solution.\n"
+        f"{n_failed} estimates had no solution.\n"
     )
 
 
-def design_table(found: dict[str, Any], design: str) -> str:
+def design_table(found: dict[str, Any], design: str, n_gold: int) -> str:
     """Coverage and mean width of the intervals, a column for each method."""
     cells = {
         (row["estimate"], row["coefficient"], row["method"]): (
             f"{row['coverage']:.1%} ({row['width']:.3f})"
         )
         for row in found["rows"]
-        if row["design"] == design
+        if (row["design"], row["n_gold"]) == (design, n_gold)
     }
     lines = [
-        f"| {design} sample | truth | " + " | ".join(_METHODS.values()) + " |",
+        f"| {design} sample of {n_gold} | truth | "
+        + " | ".join(_METHODS.values())
+        + " |",
         "|---|---:|" + "---:|" * len(_METHODS),
     ]
     truths = {
@@ -65,6 +74,23 @@ def design_table(found: dict[str, Any], design: str) -> str:
         values = [cells.get((*key, method), "") for method in _METHODS]
         lines.append(f"| {title} | {truths[key]:.3f} | " + " | ".join(values) + " |")
     return "\n".join(lines) + "\n"
+
+
+def few_codes(found: dict[str, Any]) -> str:
+    """What became of small samples, a sentence each."""
+    told = []
+    for n_gold in FEW:
+        coverages = [
+            row["coverage"]
+            for row in found["rows"]
+            if row["n_gold"] == n_gold and row["method"] != "naive"
+        ]
+        told.append(
+            f"Of {n_gold} codes {len(coverages)} coverages of valid methods are from "
+            f"{min(coverages):.1%} to {max(coverages):.1%}; "
+            f"{found['n_failed'][f'simple, {n_gold}']} estimates had no solution.\n"
+        )
+    return "".join(told)
 
 
 def main() -> None:
@@ -78,7 +104,12 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     made = replaced(page, "coverage: setting", setting(found))
     for design in ("simple", "stratified", "uncertainty"):
-        made = replaced(made, f"coverage: {design}", design_table(found, design))
+        table = design_table(found, design, found["n_gold"])
+        made = replaced(made, f"coverage: {design}", table)
+    for n_gold in FEW:
+        table = design_table(found, "simple", n_gold)
+        made = replaced(made, f"coverage: simple, {n_gold}", table)
+    made = replaced(made, "coverage: few codes", few_codes(found))
     if args.check:
         sys.exit(made != page)
     PAGE.write_text(made, encoding="utf-8")

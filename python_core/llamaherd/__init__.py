@@ -80,13 +80,13 @@ from llamaherd.research.coding.codebook import Codebook, Example
 from llamaherd.research.coding.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
-from llamaherd.research.coding.robustness import Robustness, robustness
 from llamaherd.research.coding.settings import CodingSettings
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimates import Estimate, Estimates
 from llamaherd.research.estimation.gold import gold_sample
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
+from llamaherd.research.estimation.robustness import Robustness, robustness
 from llamaherd.research.reports.plots import plot
 from llamaherd.research.reports.report import report
 from llamaherd.research.reports.reproduce import reproduce

@@ -197,9 +197,10 @@ gold_of_frame <- function(frame, json, error_call) {
 #' The size of a simple gold sample for a confidence interval of a wanted width, with people's codes
 #' alone, and with a model's labels that are corrected by them.
 #'
-#' With \eqn{V} the variance that has to be averaged out and \eqn{N} texts in all,
-#' \eqn{n = 1 / (width^2 / (z^2 V) + 1 / N)}. For codes alone \eqn{V = p (1 - p)}, with \eqn{p} the
-#' share; for DSL the variance of code less label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
+#' With \eqn{V} the variance that the draw has to average out and \eqn{N} texts in all,
+#' \eqn{n = 1 / ((width^2 / z^2 - p (1 - p) / N) / V + 1 / N)}, without the subtraction for
+#' `target = "texts"`. For codes alone \eqn{V = p (1 - p)}, with \eqn{p} the share; for DSL the
+#' variance of code less label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
 #' \eqn{(1 - \kappa^2) p (1 - p)}.
 #'
 #' @param width Half of the interval's width: 0.05 for plus or minus 5 percentage points.
@@ -209,6 +210,8 @@ gold_of_frame <- function(frame, json, error_call) {
 #'   label applies; or `kappa`, Cohen's kappa of both.
 #' @param kappa See `accuracy`.
 #' @param population How many texts there are; `NULL` for endlessly many.
+#' @param target As in [estimate()]: the share in what these texts are a sample of
+#'   (`"population"`), or among these `"texts"`, which takes fewer codes.
 #' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi`
 #'   (`NA` if neither `accuracy` nor `kappa` is given) and with `kappa`.
 #' @seealso [gold_sample()]
@@ -222,14 +225,16 @@ gold_size <- function(
   level = 0.95,
   accuracy = NULL,
   kappa = NULL,
-  population = NULL
+  population = NULL,
+  target = c("population", "texts")
 ) {
   options <- list(
     share = check_number(share),
     level = check_number(level),
     accuracy = if (!is.null(accuracy)) check_number(accuracy),
     kappa = if (!is.null(kappa)) check_number(kappa),
-    population = if (!is.null(population)) check_whole(population, min = 1)
+    population = if (!is.null(population)) check_whole(population, min = 1),
+    target = check_choice(target, c("population", "texts"))
   )
   found <- py_call("gold_size", check_number(width), options)
   structure(

@@ -18,7 +18,8 @@
 #' * A validation: see `type`. Beside the accuracy is that of giving always the most frequent label.
 #' * Estimates: all methods side by side; of a regression a panel for each coefficient, with an axis
 #'   of its own, since coefficients have different units.
-#' * Robustness: the share of each label in each variant, and the range of these.
+#' * Robustness: the share of each label in each variant, and the range of these; with a gold sample
+#'   the estimates in each variant.
 #' * A result of [generate_parallel()]: when each prompt waited for a slot, was read, was answered.
 #' * Statistics of a call: what its time went to.
 #' @name plots

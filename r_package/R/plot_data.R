@@ -235,6 +235,9 @@ picture_estimates <- function(x) {
 }
 
 picture_robustness <- function(x) {
+  if (!is.null(x$estimates)) {
+    return(picture_variants(x))
+  }
   names <- x$ranges$label
   variants <- x$summary$variant
   short <- make.unique(shorten(variants, 40L))
@@ -262,6 +265,30 @@ picture_robustness <- function(x) {
       high = x$ranges$max
     ),
     limits = c(0, NA)
+  )
+}
+
+# The estimates under each variant.
+picture_variants <- function(x) {
+  rows <- x$estimates
+  variants <- x$summary$variant
+  terms <- unique(rows$term)
+  is_mean <- all(terms %in% c("share", "mean", "difference"))
+  name <- trimws(paste(rows$outcome, if (is_mean) "" else rows$term, rows$group))
+  what <- if (is_mean) paste(sort(terms), collapse = " or ") else "coefficient"
+  # Coefficients have different units.
+  picture(
+    if (is_mean) "forest" else "panels",
+    data.frame(
+      row = factor(name, unique(name)),
+      series = factor(rows$variant, variants, make.unique(shorten(variants, 40L))),
+      value = rows$estimate,
+      low = rows$low,
+      high = rows$high
+    ),
+    sprintf("Estimates in %d variants, %s texts", length(variants), big(nrow(x$labels))),
+    sprintf("%s by DSL, with interval", what),
+    limits = if (all(terms == "share")) c(0, NA)
   )
 }
 

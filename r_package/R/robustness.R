@@ -14,6 +14,10 @@
 #' @param n_texts Number of texts to draw, by `seed`; NULL: all that are not NA.
 #' @param seed Of orders and texts.
 #' @param crossed TRUE tries all combinations; FALSE each alone, with the others as in the first.
+#' @param gold A [gold_sample()] of `data` with codes: adds an estimate by DSL for each variant,
+#'   from its labels and the same codes, which tells how far a conclusion depends on the variant.
+#'   With `n_texts` only the codes of texts that are drawn count.
+#' @param formula,outcome As in [estimate()]; labels are called `label` in the formula.
 #' @param progress,verbosity As in [annotate_texts()].
 #' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `calibrate`.
 #' @returns A `llamaherd_robustness`, a list:
@@ -26,8 +30,11 @@
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
 #'   * `agreement`: the mean share of equal labels over all pairs, and `alpha`, Krippendorff's,
 #'     with variants as coders.
+#'   * `estimates`: with `gold`, a data frame with a row for each variant and estimate: `variant`,
+#'     and what [estimate()] has. A variant whose labels give none has no row, with a warning.
+#'   * `notes`: what to know of the estimates.
 #'   * `runs`: how each variant's labels came about, as JSON.
-#' @seealso [annotate_texts()]
+#' @seealso [annotate_texts()], [estimate()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
@@ -53,6 +60,9 @@ robustness <- function(
   n_texts = NULL,
   seed = 1234L,
   crossed = FALSE,
+  gold = NULL,
+  formula = NULL,
+  outcome = NULL,
   progress = interactive(),
   verbosity = 0L
 ) {
@@ -73,7 +83,8 @@ robustness <- function(
       "max_tokens"
     )
   )
-  texts <- texts_of(data, rlang::enquo(text), error_call)$values
+  found <- texts_of(data, rlang::enquo(text), error_call)
+  texts <- found$values
   books <- listed(codebooks, "llamaherd_codebook", "codebooks", error_call)
   places <- listed(contexts, "llamaherd_context", "contexts", error_call)
   objects <- lapply(places, check_context, "contexts", error_call)
@@ -97,6 +108,7 @@ robustness <- function(
     error_call = error_call
   )
   rows <- as.integer(unlist(plan[["rows"]])) + 1L
+  check_judge(gold, data, rows, formula, outcome, error_call)
   runs <- run_variants(
     plan,
     objects,
@@ -107,6 +119,11 @@ robustness <- function(
     error_call
   )
   result <- new_robustness(plan, runs, rows, error_call)
+  if (!is.null(gold)) {
+    several <- books[[1]]$type == "multiple"
+    name <- if (found$name %in% names(data)) found$name
+    result <- with_estimates(result, data, name, gold, formula, outcome, several)
+  }
   document_event("robustness", \() {
     list(
       n_texts = length(rows),
@@ -118,6 +135,66 @@ robustness <- function(
       settings = settings
     )
   })
+  result
+}
+
+# Whether estimates will be possible, before anything is coded.
+check_judge <- function(gold, data, rows, formula, outcome, error_call) {
+  if (is.null(gold)) {
+    if (!is.null(formula) || !is.null(outcome)) {
+      message <- "{.arg formula} and {.arg outcome} are for estimates: these need {.arg gold}."
+      abort(message, "argument", error_call)
+    }
+    return(invisible())
+  }
+  check_gold(gold, error_call)
+  if (length(gold$all_probs) != nrow(data)) {
+    must <- sprintf("drawn from `data`, which has %d rows", nrow(data))
+    abort_argument("gold", must, gold, error_call)
+  }
+  if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {
+    must <- "a sample with two codes at least of the texts to be coded"
+    abort_argument("gold", must, gold, error_call)
+  }
+  if (!is.null(formula) && !rlang::is_formula(formula)) {
+    abort_argument(
+      "formula",
+      "a formula, such as label == \"x\" ~ age",
+      formula,
+      error_call
+    )
+  }
+}
+
+# The estimates by the labels of each variant.
+with_estimates <- function(result, data, text, gold, formula, outcome, several) {
+  frame <- as.data.frame(data)
+  class(frame) <- "data.frame"
+  frame$label <- NULL
+  document <- the$document
+  the$document <- NULL # the log has the whole, and not each estimate
+  on.exit(the$document <- document)
+  fits <- lapply(result$summary$variant, \(variant) {
+    labels <- result$labels[[variant]]
+    frame$label <- labels[NA_integer_][rep(1L, nrow(frame))]
+    frame$label[result$labels$row] <- labels
+    arguments <- list(frame, gold, formula, methods = "dsl", label = "label", text = text)
+    arguments <- c(arguments, list(outcome = outcome, several = several))
+    rlang::try_fetch(
+      suppressWarnings(do.call(estimate, arguments)),
+      error = \(cnd) {
+        problem <- conditionMessage(cnd)
+        cli::cli_warn("{.val {variant}} has no estimate: {problem}")
+        NULL
+      }
+    )
+  })
+  some <- !vapply(fits, is.null, TRUE)
+  rows <- lapply(which(some), \(i) {
+    cbind(variant = result$summary$variant[[i]], as.data.frame(fits[[i]]))
+  })
+  result["estimates"] <- list(if (any(some)) do.call(rbind, rows))
+  result$notes <- unique(unlist(lapply(fits[some], \(fit) fit$notes)))
   result
 }
 
@@ -267,5 +344,24 @@ print.llamaherd_robustness <- function(x, ...) {
   print(shown, row.names = FALSE)
   alpha <- if (!is.null(x$alpha)) sprintf(", Krippendorff's alpha %.3f", x$alpha)
   cat(sprintf("agreement %.1f%%%s\n", 100 * x$agreement, alpha %||% ""))
+  print_variants(x$estimates, x$notes)
   invisible(x)
+}
+
+# Each estimate under each variant, and how far it goes.
+print_variants <- function(rows, notes) {
+  if (is.null(rows)) {
+    return(invisible())
+  }
+  cat("labels corrected by codes (DSL), with intervals:\n")
+  what <- trimws(paste(rows$outcome, rows$term, rows$group))
+  for (each in unique(what)) {
+    own <- rows[what == each, ]
+    ends <- range(own$estimate)
+    cat(sprintf("%s: from %.3f to %.3f\n", each, ends[[1]], ends[[2]]))
+    wide <- formatC(own$variant, width = -max(nchar(own$variant)))
+    numbers <- sprintf("%.3f [%.3f, %.3f]", own$estimate, own$low, own$high)
+    cat(paste0("  ", wide, "  ", numbers, "\n"), sep = "")
+  }
+  cat(paste0("Note: ", notes, "\n")[seq_along(notes)], sep = "")
 }

@@ -15,9 +15,9 @@ import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none, numbers_of
 from llamaherd.research.coding.codebook import page
 from llamaherd.research.coding.columns import roles_of
-from llamaherd.research.coding.robustness import compared, drawn_rows
 from llamaherd.research.coding.settings import DEFAULTS, checked_settings
 from llamaherd.research.coding.variants import Variant, variants_of
+from llamaherd.research.estimation.robustness import compared, drawn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

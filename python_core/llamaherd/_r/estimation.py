@@ -212,7 +212,7 @@ def _plain(value: object) -> object:
 def _estimates(found: Estimates) -> dict[str, Any]:
     rows = found.rows
     names = ("outcome", "term", "group", "method")
-    numbers = ("estimate", "std_error", "low", "high", "lam")
+    numbers = ("estimate", "std_error", "low", "high", "lam", "df")
     return {
         "rows": {
             **{name: [getattr(row, name) for row in rows] for name in names},

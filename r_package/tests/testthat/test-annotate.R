@@ -213,6 +213,40 @@ test_that("variants are compared", {
   })
 })
 
+test_that("each variant has an estimate by the same codes", {
+  context <- local_context()
+  data <- data.frame(text = c("a", NA, letters[2:5]), label = "other", x = 1:6)
+  gold <- gold_sample(data, 4, text = text)
+  gold <- read_gold(data.frame(id = gold$ids, code = "yes"), gold)
+  run <- \(...) robustness(data, text, list(book_of(), book_of()), context, ...)
+  found <- run(gold = gold, outcome = "yes")
+  rows <- found$estimates
+  expect_identical(rows$variant, c("codebook 1", "codebook 2"))
+  expect_identical(unique(rows$method), "dsl")
+  expect_identical(rows$estimate, c(0.5, 0.5))
+  expect_identical(found$notes, "few {codes}")
+  expect_output(
+    print(found),
+    "yes share: from 0.500 to 0.500\n  codebook 1  0.500 [0.300",
+    fixed = TRUE
+  )
+  seen <- the$module$seen("estimate_means")
+  expect_match(seen, "'label': ['yes', None, 'yes'", fixed = TRUE)
+  expect_match(seen, "'methods': ['dsl']", fixed = TRUE)
+  expect_null(run()$estimates)
+  formula <- label == "yes" ~ z
+  expect_warning(
+    expect_warning(run(gold = gold, formula = formula), "1\" has no estimate"),
+    "2\" has no estimate"
+  )
+  expect_error(run(outcome = "yes"), "these need `gold`")
+  expect_error(run(gold = 1), "`gold` must be")
+  one <- replace(gold, "gold", list(c("yes", NA, NA, NA)))
+  expect_error(run(gold = one), "two codes at least")
+  gold$all_probs <- 1
+  expect_error(run(gold = gold), "drawn from `data`, which has 6 rows")
+})
+
 test_that("a journal is named at the beginning and where Ctrl-C ends the call", {
   context <- local_context()
   withr::local_dir(withr::local_tempdir())

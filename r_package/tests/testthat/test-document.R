@@ -75,12 +75,8 @@ test_that("a comparison with people is in the log", {
   labels <- rep(c("a", "b"), 10)
   code <- replace(labels, c(1, 4), c("b", "a"))
   validate(labels, code, n_bootstrap = 10)
-  estimate(
-    data.frame(label = labels, code = code),
-    "code",
-    prob = "simple",
-    methods = "gold"
-  )
+  data <- data.frame(label = labels, code = code)
+  suppressWarnings(estimate(data, "code", prob = "simple", methods = "gold"))
   lines <- readLines(path)
   suppressMessages(document_end())
   expect_match(lines, "] validate$", all = FALSE)

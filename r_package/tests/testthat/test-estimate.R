@@ -21,7 +21,7 @@ test_that("estimates are a list with a row for each number and method", {
   )
   expect_s3_class(fit, "llamaherd_estimates")
   frame <- as.data.frame(fit)
-  expect_identical(dim(frame), c(8L, 9L))
+  expect_identical(dim(frame), c(8L, 10L))
   expect_identical(unique(frame$method), c("dsl", "ppi", "gold", "naive"))
   expect_identical(frame$lam, rep(NA_real_, 8))
   expect_identical(fit$notes, "few {codes}")
@@ -37,7 +37,7 @@ test_that("coefficients, covariances and intervals are those of one method", {
   expect_identical(coef(fit, method = "ppi"), c("share A" = 2.5, "share B" = 3.5))
   expect_identical(colnames(confint(fit)), c("2.5 %", "97.5 %"))
   expect_equal(unname(confint(fit)), cbind(c(0.3, 1.3), c(0.7, 1.7)))
-  reach <- stats::qnorm(0.95) * 0.1
+  reach <- stats::qt(0.95, 10) * 0.1
   # A share ends at 1.
   expect_equal(unname(confint(fit, level = 0.9)), rbind(0.5 + c(-reach, reach), c(1, 1)))
   names <- list(c("share A", "share B"), c("share A", "share B"))
@@ -129,4 +129,36 @@ test_that("intervals of shares stay within what shares can be", {
   wide <- confint(fit, level = 0.999)
   expect_true(all(wide >= -1 & wide <= 1, na.rm = TRUE))
   expect_true(all(wide[!grepl("difference", rownames(wide)), ] >= 0, na.rm = TRUE))
+})
+
+test_that("a label counts where it is among several", {
+  skip_if_no_llamaherd()
+  label <- rep(c("a; b", "a", "b", "", "a; b", "b"), 50)
+  code <- rep(c("a; b", "a", "a; b", "", "b", "b"), 50)
+  code[1:300 %% 3 == 0] <- NA
+  data <- data.frame(label = factor(label), age = sin(1:300))
+  fit <- suppressWarnings(estimate(data, code, prob = "simple", several = TRUE))
+  expect_identical(unique(as.data.frame(fit)$outcome), c("a", "b"))
+  expect_equal(coef(fit, method = "naive"), c("a share" = 1 / 2, "b share" = 2 / 3))
+  has <- \(x, name) ifelse(is.na(x), NA, grepl(name, x))
+  alone <- data.frame(label = has(label, "a"))
+  wanted <- estimate(alone, has(code, "a"), prob = "simple", outcome = "TRUE")
+  expect_equal(coef(fit)[["a share"]], coef(wanted)[[1]])
+
+  attr(data, "llamaherd") <- list(columns = list(), codebook = list(type = "multiple"))
+  class(data) <- c("llamaherd_coded", class(data))
+  expect_equal(coef(estimate(data, code, prob = "simple")), coef(fit))
+  known <- estimate(data, code, has_label(label, "a") ~ age, prob = "simple")
+  alone <- data.frame(label = as.numeric(has(label, "a")), age = data$age)
+  wanted <- estimate(alone, as.numeric(has(code, "a")), label ~ age, prob = "simple")
+  expect_equal(coef(known), coef(wanted))
+  expect_named(
+    coef(estimate(data, code, age ~ has_label(label, "b"), prob = "simple")),
+    c("(Intercept)", "has_label(label, \"b\")")
+  )
+  expect_error(
+    estimate(data, code, label == "a" ~ age, prob = "simple"),
+    "such as has_label(label, \"x\") ~ age",
+    fixed = TRUE
+  )
 })

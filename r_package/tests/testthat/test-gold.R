@@ -134,5 +134,21 @@ test_that("the size of a sample is a list that prints", {
   expect_output(print(size), "385 texts")
   expect_identical(gold_size(0.05, accuracy = 0.9)$dsl, 154)
   expect_error(gold_size(0.05, accuracy = 0.9, kappa = 0.8), "not both")
+  expect_error(gold_size(0.05, target = "all"), "`target` must be")
   expect_error(gold_size("a"), "`width` must be a number")
+})
+
+test_that("sizes are about what the texts are a sample of, or about them", {
+  skip_if_no_llamaherd()
+  found <- gold_size(0.05, accuracy = 0.9, population = 1000)
+  expect_identical(
+    unlist(found[c("gold", "dsl", "ppi")], use.names = FALSE),
+    c(385, 200, 184)
+  )
+  found <- gold_size(0.05, accuracy = 0.9, population = 1000, target = "texts")
+  expect_identical(
+    unlist(found[c("gold", "dsl", "ppi")], use.names = FALSE),
+    c(278, 134, 122)
+  )
+  expect_error(gold_size(0.05, population = 200), "too few for a width of 0.05")
 })

@@ -80,6 +80,20 @@ robustness_of <- function(n = 7) {
   )
 }
 
+judged_of <- function(term = "share") {
+  found <- robustness_of(3)
+  found$estimates <- data.frame(
+    variant = rep(found$summary$variant, each = 2),
+    outcome = "a",
+    term = term,
+    group = rep(c("A", "B"), 3),
+    estimate = 1:6 / 10,
+    low = 0:5 / 10,
+    high = 2:7 / 10
+  )
+  found
+}
+
 result_of <- function(n = 40) {
   structure(
     rep("a", n),
@@ -167,6 +181,8 @@ for (engine in c("ggplot2", "base")) {
       coded_frame_of(),
       estimates_of(),
       robustness_of(),
+      judged_of(),
+      judged_of("x"),
       result_of(),
       attr(result_of(), "stats")
     )

@@ -37,7 +37,8 @@ def test_measured_values_become_the_page(
     coverage.main()
     found = json.loads(output.read_text(encoding="utf-8"))
     assert found["draws"] == 4
-    assert {row["draws"] for row in found["rows"]} == {4}
+    assert {row["draws"] for row in found["rows"] if row["n_gold"] == 200} == {4}
+    assert {row["n_gold"] for row in found["rows"]} == {200, 50, 30}
 
     page.write_text((ROOT / "docs/estimates.md").read_text(encoding="utf-8"), "utf-8")
     monkeypatch.setattr(report, "PAGE", page)
@@ -49,6 +50,7 @@ def test_measured_values_become_the_page(
     assert (row["design"], row["estimate"], row["method"]) == ("simple", "mean", "naive")
     cell = f"| share | {row['truth']:.3f} | {row['coverage']:.1%} ({row['width']:.3f}) |"
     assert cell in made
+    assert "| simple sample of 30 | truth |" in made
     monkeypatch.setattr(sys, "argv", ["report", str(output), "--check"])
     with pytest.raises(SystemExit) as ended:
         report.main()

@@ -23,15 +23,16 @@ from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
-from llamaherd.research.statistics.dsl import TARGETS, Target
+from llamaherd.research.estimation.outcomes import labels_of, shares_or_scores, wanted
+from llamaherd.research.statistics.sampling import TARGETS, Target
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
-    from llamaherd.research.statistics.sampling import Floats, Ints
+    from llamaherd.research.estimation.outcomes import Outcome
+    from llamaherd.research.statistics.sampling import Ints
 
 Model = Literal["mean", "ols", "logit"]
 MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
-Outcome = str | Sequence[str] | Mapping[str, float]
 
 
 def estimate(  # noqa: PLR0917 - as in R
@@ -50,6 +51,7 @@ def estimate(  # noqa: PLR0917 - as in R
     target: Target = "population",
     cluster: str | None = None,
     order: Mapping[str, Sequence[Any]] | None = None,
+    several: bool | None = None,
 ) -> Estimates:
     """Estimates shares, means, differences or regressions of what people would code.
 
@@ -62,8 +64,10 @@ def estimate(  # noqa: PLR0917 - as in R
     Args:
         coded: What `annotate` returned, or a data frame with a column of labels, or a
             list of labels; N texts, all that the sample was drawn from.
-        gold: A sample with codes. Or a column of `coded` or a list with N codes, None
-            where there is none; these need `prob`.
+        gold: A sample with codes; of several coders what most of them say. Where equally
+            many say one thing and another, the first of them decides, as a note says: let
+            somebody decide these texts, as one more coder. Or a column of `coded` or a
+            list with N codes, None where there is none; these need `prob`.
         formula: Of a regression over the columns of `coded`, such as
             "label == 'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula: the label, or labels, whose share is estimated, or a
@@ -85,6 +89,9 @@ def estimate(  # noqa: PLR0917 - as in R
             speaker.
         order: For columns in `by` their values in the order that groups should have;
             None: that of categories, others sorted. Differences are from the first.
+        several: Whether a text may have several labels, joined by "; ": then shares are
+            of the texts that have a label among others, and do not sum to 1, and formulas
+            have `has_label(label, 'negative')` for it. None: as `coded` or `gold` know.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
@@ -102,8 +109,9 @@ def estimate(  # noqa: PLR0917 - as in R
     texts = population(coded, gold, label, text)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
+    several = _has_several(coded, gold) if several is None else several
     if formula is not None and outcome is not None:
-        formula, texts = _with_outcome(formula, outcome, texts)
+        formula = _with_outcome(formula, outcome, texts, several=several)
     kept = _kept(texts, formula, by, cluster)
     settings = settings_of(
         used_gold(gold, prob, len(texts), kept).among(kept, len(texts)),
@@ -115,9 +123,9 @@ def estimate(  # noqa: PLR0917 - as in R
     model = model or ("mean" if formula is None else "ols")
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
-        found = _means(texts, kept, outcome, in_groups, settings)
+        found = _means(texts, kept, outcome, in_groups, settings, several=several)
     else:
-        formulas.check_label(formula, texts.label_column or "")
+        formulas.check_label(formula, texts.label_column or "", several=several)
         made = formulas.matrices(
             texts.frame, formula, texts.label_column or "", kept, settings.gold
         )
@@ -238,6 +246,12 @@ def population(
     return texts
 
 
+def _has_several(coded: object, gold: object) -> bool:
+    """Whether texts may have several labels, as far as the codebook or the draw tell."""
+    of_gold = isinstance(gold, GoldSample) and bool(gold.design.get("several"))
+    return of_gold or (isinstance(coded, Coded) and coded.codebook.type == "multiple")
+
+
 def _kept(
     texts: Population,
     formula: str | None,
@@ -264,66 +278,30 @@ def _means(
     outcome: Outcome | None,
     in_groups: tuple[Ints, list[str]],
     settings: Settings,
+    *,
+    several: bool,
 ) -> Found:
     labels = [texts.labels[i] or "" for i in kept]
-    codes = settings.gold.codes
     groups, names = in_groups
-    if isinstance(outcome, Mapping):
-        scores = _scores(outcome, {*labels, *codes})
-        of_labels = np.array([scores[label] for label in labels])
-        of_codes = np.array([scores[code] for code in codes])
-        outcomes = [("score", of_labels, of_codes)]
-        return fit_means(outcomes, "mean", groups, names, settings)
-    shares = [
-        (name, _is(labels, name), _is(codes, name))
-        for name in _wanted(outcome, texts, {*labels, *codes})
-    ]
-    return fit_means(shares, "share", groups, names, settings)
-
-
-def _wanted(
-    outcome: str | Sequence[str] | None, texts: Population, there: set[str]
-) -> list[str]:
-    if outcome is None:
-        known = [name for name in texts.names if name in there]
-        return known + sorted(there - set(known))
-    wanted = [outcome] if isinstance(outcome, str) else [str(each) for each in outcome]
-    for name in wanted:
-        if name not in there:
-            raise ValueError(
-                f"outcome must be among the labels {', '.join(sorted(there))}, not "
-                f"{checks.shown(name)}"
-            )
-    return wanted
-
-
-def _scores(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
-    scores = {
-        str(name): checks.real(f"outcome[{name!r}]", value, -1e300, 1e300)
-        for name, value in outcome.items()
-    }
-    if there - set(scores):
-        raise ValueError(
-            "outcome must have a number for each label, also for "
-            f"{', '.join(sorted(there - set(scores)))}"
-        )
-    return scores
+    term, numbers = shares_or_scores(
+        outcome, texts, labels, settings.gold.codes, several=several
+    )
+    return fit_means(numbers, term, groups, names, settings)
 
 
 def _with_outcome(
-    formula: str, outcome: Outcome, texts: Population
-) -> tuple[str, Population]:
+    formula: str, outcome: Outcome, texts: Population, *, several: bool
+) -> str:
     """A formula without a left side gets one."""
     left, right = formulas.split(formula)
     if left:
         raise ValueError(f"outcome is for a formula without a left side, not {formula!r}")
     if not isinstance(outcome, str):
         raise TypeError("outcome must be one label where there is a formula")
-    _wanted(outcome, texts, {each for each in texts.labels if each is not None})
+    labels = [each for each in texts.labels if each is not None]
+    given = [labels_of(each, several=several) for each in labels]
+    wanted(outcome, texts, frozenset().union(*given))
     name = texts.label_column or ""
     name = name if name.isidentifier() else f"`{name}`"
-    return f"{name} == {outcome!r} ~ {right}", texts
-
-
-def _is(labels: Sequence[str], name: str) -> Floats:
-    return np.array([label == name for label in labels], dtype=np.float64)
+    has = f"has_label({name}, {outcome!r})" if several else f"{name} == {outcome!r}"
+    return f"{has} ~ {right}"

@@ -36,6 +36,8 @@ class Estimate:
             never below -1.
         high: Upper confidence limit, likewise.
         lam: For "ppi": how much the labels counted, 0 to 1; else NaN.
+        df: Degrees of freedom of the t distribution that the interval is by; infinite:
+            it is by the normal distribution.
     """
 
     outcome: str
@@ -47,6 +49,7 @@ class Estimate:
     low: float
     high: float
     lam: float = math.nan
+    df: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

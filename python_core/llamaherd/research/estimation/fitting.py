@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.research.estimation import few_codes, notes
 from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.statistics import dsl, ppi
-from llamaherd.research.statistics.dsl import Problem, Target
-from llamaherd.research.statistics.intervals import within
+from llamaherd.research.statistics.dsl import Problem
+from llamaherd.research.statistics.intervals import student_quantile, within
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
@@ -21,18 +21,9 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.formulas import Matrices
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.regression import Kind
-    from llamaherd.research.statistics.sampling import Floats, Ints
+    from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
-FEW = 10  # codes of a group, or of a coefficient, below which there is a warning
-_RARE = 5  # codes of a label, likewise
-_WEIGHTED = (
-    "ppi: texts were drawn with unequal probabilities, so that PPI's assumption, codes "
-    "from a random sample, does not hold; its estimates are weighted by the inverse "
-    "probabilities (active inference, arXiv 2403.03208)"
-)
 _NO_OTHERS = "all texts have codes: there is none whose code is to be predicted"
-_TEXTS = "ppi: for target='texts' the variance is that of the draw alone, as for dsl"
-_RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +72,37 @@ class Settings:
         """What a user has to know of "ppi"."""
         if "ppi" not in self.methods or self.is_plain:
             return []
-        return [_TEXTS if self.gold.is_even else _WEIGHTED]
+        return [notes.TEXTS if self.gold.is_even else notes.WEIGHTED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fit:
+    """Coefficients by one method.
+
+    Attributes:
+        theta: float64[p].
+        covariance: float64[p, p].
+        lam: See `Estimated`.
+        df: float64[p], degrees of freedom of their intervals.
+        unseen: float64[p], see `few_codes.unseen`.
+    """
+
+    theta: Floats
+    covariance: Floats
+    lam: float
+    df: Floats
+    unseen: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """What a row of the result is of, and the limits of what it can be."""
+
+    outcome: str
+    term: str
+    group: str
+    method: Method
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
 
 def fit_regression(kind: Kind, made: Matrices, settings: Settings) -> Found:
@@ -98,35 +119,23 @@ def fit_regression(kind: Kind, made: Matrices, settings: Settings) -> Found:
     if kind == "logit":
         _check_binary(made)
     n_gold, p = made.x.shape
-    notes = list(settings.notes_of_ppi)
-    if n_gold < FEW * p:
-        notes.append(
-            f"{n_gold} codes for {p} coefficients are few: intervals may be too short"
-        )
+    told = [*settings.notes_of_ppi, *notes.few_coefficients(n_gold, p)]
     methods = list(settings.methods)
     if made.has_label_right and "ppi" in methods:
         methods.remove("ppi")
-        notes = [note for note in notes if note != _WEIGHTED] + [_RIGHT]
+        told = [note for note in told if note != notes.WEIGHTED] + [notes.RIGHT]
     problem = settings.problem(kind, made.x_hat, made.y_hat, made.x, made.y)
+    told += notes.few_errors(problem)
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for method in methods:
-        by = partial(_by, method, problem, settings)
-        found = _tried(method, by, notes, made.terms)
+        by = partial(_coefficients_by, method, problem, settings)
+        found = _tried(method, by, told, made.terms)
         covariances[made.outcome, method] = _covariance(found, p)
         for i, term in enumerate(made.terms):
-            rows.append(
-                _row(
-                    made.outcome,
-                    term,
-                    "",
-                    method,
-                    found=found,
-                    weights=_unit(i, p),
-                    settings=settings,
-                )
-            )
-    return _found(rows, covariances, notes)
+            row = _Row(outcome=made.outcome, term=term, group="", method=method)
+            rows.append(_filled(row, found, _unit(i, p), settings.level))
+    return _found(rows, covariances, told)
 
 
 def fit_means(
@@ -148,59 +157,62 @@ def fit_means(
     Raises:
         ValueError: No method gives an estimate.
     """
-    notes = list(settings.notes_of_ppi)
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
-    counts = x.sum(axis=0)
-    few = [
-        f"{n or 'all'} ({c:.0f})" for n, c in zip(names, counts, strict=True) if c < FEW
-    ]
-    if few:
-        notes.append(
-            f"few codes, intervals may be too short (below 2 there are none): "
-            f"{', '.join(few)}"
-        )
+    told = [*settings.notes_of_ppi, *notes.few_groups(names, x.sum(axis=0))]
+    bounds = []
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
-    p = len(names)
-    most = 1.0 if term == "share" else np.inf
     for outcome, y_hat, y in outcomes:
-        _note_rare(outcome, term, y, notes)
         problem = settings.problem("ols", x_hat, y_hat, x, y)
+        told += notes.rare_label(outcome, y) if term == "share" else []
+        told += notes.rare_errors(outcome, names, problem)
+        span = 1.0 if term == "share" else float(np.ptp([*y_hat, *y])) or np.nan
         for method in settings.methods:
-            by = partial(_mean_by, method, problem, settings)
-            found = _tried(method, by, notes, names)
-            covariances[outcome, method] = _covariance(found, p)
-            for i, name in enumerate(names):
-                rows.append(
-                    _row(
-                        outcome,
-                        term,
-                        name,
-                        method,
-                        found=found,
-                        weights=_unit(i, p),
-                        settings=settings,
-                        limits=(0.0, 1.0) if term == "share" else (-np.inf, np.inf),
-                    )
-                )
-            for i, name in enumerate(names[1:], start=1):
-                weights = _unit(i, p) - _unit(0, p)
-                group = f"{name} - {names[0]}"
-                rows.append(
-                    _row(
-                        outcome,
-                        "difference",
-                        group,
-                        method,
-                        found=found,
-                        weights=weights,
-                        settings=settings,
-                        limits=(-most, most),
-                    )
-                )
-    notes += _beyond(rows)
-    return _found(rows, covariances, notes)
+            by = partial(_mean_by, method, problem, settings, span)
+            found = _tried(method, by, told, names)
+            if found is not None:
+                bounds.append(notes.unseen(outcome, method, names, found.unseen))
+            covariances[outcome, method] = _covariance(found, len(names))
+            rows += _rows_of_means(
+                outcome, term, names, method=method, found=found, level=settings.level
+            )
+    told += [*notes.by_the_rule(bounds), *notes.beyond(rows)]
+    return _found(rows, covariances, told)
+
+
+def _rows_of_means(
+    outcome: str,
+    term: str,
+    names: Sequence[str],
+    *,
+    method: Method,
+    found: _Fit | None,
+    level: float,
+) -> list[Estimate]:
+    """A row for each group, and one for each difference from the first."""
+    p = len(names)
+    limits = (0.0, 1.0) if term == "share" else (-np.inf, np.inf)
+    rows = [
+        _filled(
+            _Row(outcome=outcome, term=term, group=name, method=method, limits=limits),
+            found,
+            _unit(i, p),
+            level,
+        )
+        for i, name in enumerate(names)
+    ]
+    most = limits[1]
+    for i, name in enumerate(names[1:], start=1):
+        row = _Row(
+            outcome=outcome,
+            term="difference",
+            group=f"{name} - {names[0]}",
+            method=method,
+            limits=(-most, most),
+        )
+        rows.append(_filled(row, found, _unit(i, p) - _unit(0, p), level))
+    return rows
 
 
 def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
@@ -212,16 +224,40 @@ def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
         return dsl.dsl(problem)
     if method == "gold":
         return dsl.gold_alone(problem)
+    n, p = problem.x.shape
     if not settings.is_plain:
-        return dsl.tuned(problem)
+        return _widened(dsl.tuned(problem), np.full(p, (n - p) / max(n - p - 1, 1)))
     samples = _samples(problem)
-    return ppi.ppi_ols(samples) if problem.kind == "ols" else ppi.ppi_logit(samples)
+    fit = ppi.ppi_ols if problem.kind == "ols" else ppi.ppi_logit
+    return _widened(fit(samples), np.full(p, (n - 1) / max(n - p - 1, 1)))
 
 
-def _mean_by(method: Method, problem: Problem, settings: Settings) -> Estimated:
-    """Means of the groups; NaN by codes where a group has fewer than two."""
+def _coefficients_by(method: Method, problem: Problem, settings: Settings) -> _Fit:
+    """Coefficients; without covariances where the codes show no variance."""
+    found = _by(method, problem, settings)
     if method == "naive":
-        return dsl.naive(problem)
+        return _normal(found)
+    p = problem.x.shape[1]
+    covariance = found.covariance
+    if few_codes.has_none(np.diag(covariance)).any() and not problem.is_all_coded:
+        covariance = np.full((p, p), np.nan)
+    return _Fit(
+        theta=found.theta,
+        covariance=covariance,
+        lam=found.lam,
+        df=np.full(p, few_codes.freedom(problem, p + (method == "ppi"))),
+        unseen=np.zeros(p),
+    )
+
+
+def _mean_by(method: Method, problem: Problem, settings: Settings, span: float) -> _Fit:
+    """Means of the groups; NaN by codes where a group has fewer than two.
+
+    What the codes do not show is added to the variances; `span` is how far apart two
+    outcomes can be.
+    """
+    if method == "naive":
+        return _normal(dsl.naive(problem))
     there = np.flatnonzero(problem.x.sum(axis=0) >= 2)
     part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
     if len(there) == 0:
@@ -230,11 +266,44 @@ def _mean_by(method: Method, problem: Problem, settings: Settings) -> Estimated:
         found = _ppi_means(part)
     else:
         found = _by(method, part, settings)
-    p = problem.x.shape[1]
-    theta, covariance = np.full(p, np.nan), np.full((p, p), np.nan)
-    theta[there] = found.theta
-    covariance[np.ix_(there, there)] = found.covariance
-    return Estimated(theta=theta, covariance=covariance, lam=found.lam)
+    level, p = settings.level, problem.x.shape[1]
+    df = few_codes.freedoms(part, 1 + (method == "ppi"))
+    unseen = few_codes.unseen(
+        part, np.diag(found.covariance), level, has_labels=method != "gold"
+    )
+    far = np.array([student_quantile(level, each) for each in df])
+    more = np.where(unseen > 0, span * unseen / far, 0.0) ** 2
+    made = _Fit(
+        theta=np.full(p, np.nan),
+        covariance=np.full((p, p), np.nan),
+        lam=found.lam,
+        df=np.full(p, np.inf),
+        unseen=np.zeros(p),
+    )
+    made.theta[there], made.df[there], made.unseen[there] = found.theta, df, unseen
+    made.covariance[np.ix_(there, there)] = found.covariance + np.diag(more)
+    return made
+
+
+def _normal(found: Estimated) -> _Fit:
+    """With intervals by the normal distribution."""
+    p = len(found.theta)
+    return _Fit(
+        theta=found.theta,
+        covariance=found.covariance,
+        lam=found.lam,
+        df=np.full(p, np.inf),
+        unseen=np.zeros(p),
+    )
+
+
+def _widened(found: Estimated, factors: Floats) -> Estimated:
+    """The same with variances that count what was fitted, as those of DSL do.
+
+    The authors of PPI++ divide by the number of codes; of lam, too, the data tell.
+    """
+    roots = np.sqrt(factors)
+    return replace(found, covariance=found.covariance * np.outer(roots, roots))
 
 
 def _samples(problem: Problem) -> ppi.Samples:
@@ -263,103 +332,65 @@ def _ppi_means(problem: Problem) -> Estimated:
         means.append(
             ppi.ppi_mean(samples.y[own], samples.y_hat[own], samples.y_hat_others[others])
         )
-    return Estimated(
+    sizes = samples.x.sum(axis=0)
+    found = Estimated(
         theta=np.array([mean.theta[0] for mean in means]),
         covariance=np.diag([mean.covariance[0, 0] for mean in means]),
         lam=means[0].lam if len(means) == 1 else float("nan"),
     )
+    return _widened(found, sizes / np.maximum(sizes - 2, 1))
 
 
 def _tried(
     method: str,
-    by: Callable[[], Estimated],
-    notes: list[str],
+    by: Callable[[], _Fit],
+    told: list[str],
     terms: Sequence[str],
-) -> Estimated | None:
+) -> _Fit | None:
     """An estimate, or None and a note why there is none."""
     try:
         return by()
     except FitError as error:
         columns = ", ".join(f"{i}: {term or 'all'}" for i, term in enumerate(terms, 1))
-        notes.append(f"{method} gives no estimate: {error} (columns {columns})")
+        told.append(f"{method} gives no estimate: {error} (columns {columns})")
         return None
 
 
-def _row(
-    outcome: str,
-    term: str,
-    group: str,
-    method: Method,
-    *,
-    found: Estimated | None,
-    weights: Floats,
-    settings: Settings,
-    limits: tuple[float, float] = (-np.inf, np.inf),
-) -> Estimate:
-    """A weighted sum of the coefficients as a row; `limits` are what it can be."""
-    nan = float("nan")
-    if found is None:
-        return Estimate(
-            outcome=outcome,
-            term=term,
-            group=group,
-            method=method,
-            estimate=nan,
-            std_error=nan,
-            low=nan,
-            high=nan,
-        )
-    used = np.flatnonzero(weights)  # others may be NaN
-    weights, matrix = weights[used], found.covariance[np.ix_(used, used)]
-    one = Estimated(
-        theta=np.array([weights @ found.theta[used]]),
-        covariance=np.array([[weights @ matrix @ weights]]),
-    )
-    lows, highs = one.interval(settings.level)
-    low, high = within(float(lows[0]), float(highs[0]), *limits)
+def _filled(row: _Row, found: _Fit | None, weights: Floats, level: float) -> Estimate:
+    """A weighted sum of the coefficients as a row."""
+    value = std_error = low = high = lam = float("nan")
+    df = float("inf")
+    if found is not None:
+        used = np.flatnonzero(weights)  # others may be NaN
+        weights, matrix = weights[used], found.covariance[np.ix_(used, used)]
+        value = float(weights @ found.theta[used])
+        std_error = float(np.sqrt(weights @ matrix @ weights))
+        df = few_codes.together(weights**2 * np.diag(matrix), found.df[used])
+        reach = student_quantile(level, df) * std_error
+        low, high = within(value - reach, value + reach, *row.limits)
+        lam = found.lam if row.method == "ppi" else lam
     return Estimate(
-        outcome=outcome,
-        term=term,
-        group=group,
-        method=method,
-        estimate=float(one.theta[0]),
-        std_error=float(one.std_errors[0]),
+        outcome=row.outcome,
+        term=row.term,
+        group=row.group,
+        method=row.method,
+        estimate=value,
+        std_error=std_error,
         low=low,
         high=high,
-        lam=found.lam if method == "ppi" else nan,
+        lam=lam,
+        df=df,
     )
-
-
-def _beyond(rows: Sequence[Estimate]) -> list[str]:
-    """Notes on shares that cannot be; their intervals can."""
-    why = "which no share is: right on average, but of few codes; tell the interval"
-    return [
-        f"{row.method}: the share of {row.outcome} {row.group}".rstrip()
-        + f" is estimated as {row.estimate:.3f}, {why}"
-        for row in rows
-        if row.term == "share" and not (np.isnan(row.estimate) or 0 <= row.estimate <= 1)
-    ]
 
 
 def _found(
-    rows: list[Estimate], covariances: dict[tuple[str, str], Floats], notes: list[str]
+    rows: list[Estimate], covariances: dict[tuple[str, str], Floats], told: list[str]
 ) -> Found:
     if all(np.isnan(row.estimate) for row in rows):
-        raise ValueError(f"there is no estimate: {'; '.join(notes)}")
-    told = list(dict.fromkeys(notes))
-    for note in told:
-        if note not in {_WEIGHTED, _TEXTS, _RIGHT}:
-            warnings.warn(note, UserWarning, stacklevel=3)
-    return Found(rows=rows, covariances=covariances, notes=told)
-
-
-def _note_rare(outcome: str, term: str, y: Floats, notes: list[str]) -> None:
-    n_rare = min(int((y == 1).sum()), int((y == 0).sum()))
-    if term == "share" and n_rare < _RARE:
-        notes.append(
-            f"{outcome}: people gave this label {int((y == 1).sum())} times in {len(y)}; "
-            "its intervals are not to be relied on"
-        )
+        raise ValueError(f"there is no estimate: {'; '.join(told)}")
+    return Found(
+        rows=rows, covariances=covariances, notes=notes.warned(told, stacklevel=3)
+    )
 
 
 def _check_binary(made: Matrices) -> None:
@@ -371,7 +402,7 @@ def _check_binary(made: Matrices) -> None:
             )
 
 
-def _covariance(found: Estimated | None, p: int) -> Floats:
+def _covariance(found: _Fit | None, p: int) -> Floats:
     return np.full((p, p), np.nan) if found is None else found.covariance
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.research import frames
+from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats, Ints
+
+HAS_LABEL = "has_label"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,13 +73,34 @@ def complete_rows(frame: object, formula: str, labels: Sequence[str | None]) -> 
     return np.flatnonzero(complete)
 
 
-def check_label(formula: str, label: str) -> None:
-    """Raises ValueError where labels are on no side: nothing would be corrected."""
+def check_label(formula: str, label: str, *, several: bool = False) -> None:
+    """Checks that labels are on some side: else nothing would be corrected.
+
+    Args:
+        formula: It is.
+        label: Name of the column of labels.
+        several: Whether a text may have several, of which `has_label` has to name one.
+
+    Raises:
+        ValueError: They are not; or they are compared as a whole.
+    """
     if label not in _required(formula):
         raise ValueError(
             f"formula must use the column of labels, {label!r}, on one of its sides: "
             f"{formula!r} does not"
         )
+    one = rf"{HAS_LABEL}\(\s*`?{re.escape(label)}`?\s*,"
+    if several and label in _required(re.sub(one, f"{HAS_LABEL}(0,", formula)):
+        raise ValueError(
+            f"formula must name one label where a text may have several, such as "
+            f"{HAS_LABEL}({label}, 'x') ~ age: {formula!r} takes them together"
+        )
+
+
+def has_label(labels: Sequence[object], name: str) -> Floats:
+    """1 where a label is among those of a text that may have several, else 0."""
+    given = [labels_of(str(each), several=True) for each in labels]
+    return np.array([str(name) in each for each in given], dtype=np.float64)
 
 
 def matrices(
@@ -101,10 +126,10 @@ def matrices(
     columns[label], coded[label] = _recoded(columns[label], gold)
     try:
         made = formulaic.model_matrix(
-            f"{{({left}) * 1.0}} ~ {right}", columns, na_action="ignore"
+            f"{{({left}) * 1.0}} ~ {right}", columns, na_action="ignore", context=_KNOWN
         )
         spec = made.model_spec
-        again = spec.get_model_matrix(coded)
+        again = spec.get_model_matrix(coded, context=_KNOWN)
     except formulaic.errors.FormulaicError as error:
         raise ValueError(f"formula {formula!r} cannot be evaluated: {error}") from error
     y_hat, y = _numbers(made.lhs), _numbers(again.lhs)
@@ -157,9 +182,13 @@ def _required(formula: str) -> set[str]:
     left, right = split(formula)
     try:
         whole = f"{{({left})}} ~ {right}" if left else f"~ {right}"
-        return {str(name) for name in formulaic.Formula(whole).required_variables}
+        needed = formulaic.Formula(whole).required_variables
+        return {str(name) for name in needed} - {HAS_LABEL}
     except formulaic.errors.FormulaicError as error:
         raise ValueError(f"formula {formula!r} cannot be read: {error}") from error
+
+
+_KNOWN = {HAS_LABEL: has_label}  # what formulas may call, beside formulaic's own
 
 
 def _formulaic() -> Any:  # noqa: ANN401 - it is optional

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
+from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,8 +135,36 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         strata=gold.strata[rows],
         is_even=bool(np.ptp(gold.all_probs[kept]) == 0),
         design=str(gold.design["kind"]),
-        notes=notes,
+        notes=[*notes, *_ties(gold)],
     )
+
+
+def _ties(gold: GoldSample) -> list[str]:
+    """On how many texts coders are equally divided, so that their order decides."""
+    several = bool(gold.design.get("several"))
+    n_coded = n_ties = 0
+    for each in zip(*gold.codes, strict=True):
+        said = [code for code in each if code is not None]
+        n_coded += bool(said)
+        n_ties += _is_tie(said, several=several)
+    if n_ties == 0:
+        return []
+    first, *others = gold.coders
+    note = (
+        f"{n_ties} of {n_coded} codes are ties, decided by the first coder ({first} "
+        f"before {', '.join(others)}): with another order estimates are others. One more "
+        "column of codes, of somebody who decides these texts, breaks them"
+    )
+    return [note]
+
+
+def _is_tie(said: Sequence[str], *, several: bool) -> bool:
+    """Whether as many coders say another thing, or, of several labels, half one."""
+    if several:
+        given = Counter(x for code in said for x in labels_of(code, several=True))
+        return any(2 * n == len(said) for n in given.values())
+    first = [n for _, n in Counter(said).most_common(2)]
+    return len(first) == 2 and first[0] == first[1]
 
 
 def _answered(gold: GoldSample, rows: Ints, coded: Ints) -> tuple[Floats, list[str]]:

@@ -221,13 +221,26 @@ def estimates_picture(told: Told) -> Forest | Panels:
     Of a regression a panel for each coefficient: these have different units.
     """
     methods = [name for name in METHODS if any(r["method"] == name for r in told["rows"])]
+    return _side_by_side(told, "method", {name: METHODS[name] for name in methods})
+
+
+def variants_picture(told: Told) -> Forest | Panels:
+    """The same estimates under several variants, as in `variants_dict`."""
+    names = dict.fromkeys(row["variant"] for row in told["rows"])
+    short = {name: textwrap.shorten(name, 50, placeholder=" ...") for name in names}
+    return _side_by_side(told, "variant", short)
+
+
+def _side_by_side(told: Told, by: str, titles: Mapping[str, str]) -> Forest | Panels:
+    """Estimates that differ in one thing, with its titles."""
+    places = list(titles)
     keys = list(dict.fromkeys(map(_key, told["rows"])))
     outcomes = {row["outcome"] for row in told["rows"]}
     terms = {row["term"] for row in told["rows"]}
     points = [
         Point(
             row=keys.index(_key(row)),
-            series=methods.index(row["method"]),
+            series=places.index(row[by]),
             value=_number(row["estimate"]),
             low=_number(row["low"]),
             high=_number(row["high"]),
@@ -242,7 +255,7 @@ def estimates_picture(told: Told) -> Forest | Panels:
         x=f"{what}, with {told['level']:.0%} interval",
         alt=_alt(rows, points),
     )
-    series = [METHODS[name] for name in methods]
+    series = list(titles.values())
     if told["formula"]:
         return Panels(words=words, panels=rows, series=series, points=points)
     return Forest(

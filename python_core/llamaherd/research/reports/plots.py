@@ -9,13 +9,14 @@ from llamaherd.core import checks
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.robustness import Robustness
 from llamaherd.research.estimation.estimates import Estimates
+from llamaherd.research.estimation.robustness import Robustness
 from llamaherd.research.reports import drawing, pictures
 from llamaherd.research.reports.report_data import (
     estimates_dict,
     robustness_dict,
     summary_of,
+    variants_dict,
 )
 from llamaherd.research.validation.validation import Validation
 
@@ -76,7 +77,7 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
     if isinstance(x, Estimates):
         return pictures.estimates_picture(estimates_dict(x))
     if isinstance(x, Robustness):
-        return pictures.robustness_picture(robustness_dict(x))
+        return _of_robustness(x)
     if isinstance(x, Results):
         ran = [r.stats for samples in x.samples for r in samples if r.stats is not None]
         return pictures.timeline_picture(ran, x.stats.n_slots)
@@ -86,3 +87,11 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
         "x must be a Coded, Validation, Estimates, Robustness, Results or Stats, not "
         f"{checks.shown(x)}"
     )
+
+
+def _of_robustness(x: Robustness) -> Picture:
+    """Shares of labels; estimates, where there was a gold sample."""
+    judged = variants_dict(x)
+    if judged is not None:
+        return pictures.variants_picture(judged)
+    return pictures.robustness_picture(robustness_dict(x))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.robustness import Robustness
 from llamaherd.research.estimation.estimates import Estimates
+from llamaherd.research.estimation.robustness import Robustness
 from llamaherd.research.reports.report_data import (
     contents_of,
     estimates_dict,

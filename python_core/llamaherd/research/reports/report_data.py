@@ -153,6 +153,14 @@ def robustness_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Robustness
     return told
 
 
+def variants_dict(found: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Robustness
+    """The estimates of a `Robustness`, as `estimates_dict` has them; None without."""
+    known = [each for each in found.estimates if each is not None]
+    if not known:
+        return None
+    return {**estimates_dict(known[0]), "rows": plain(found.estimate_rows())}
+
+
 def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
     """An `Estimates`, JSON-able."""
     names = (

@@ -28,7 +28,7 @@ unequal pi; Hajek, "Asymptotic theory of rejective sampling with varying probabi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,10 +43,7 @@ from llamaherd.research.statistics.regression import (
 
 if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
-    from llamaherd.research.statistics.sampling import Floats, Ints
-
-Target = Literal["population", "texts"]
-TARGETS: tuple[Target, ...] = ("population", "texts")
+    from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,6 +74,11 @@ class Problem:
     strata: Ints | None = None
     clusters: Ints | None = None
     target: Target = "population"
+
+    @property
+    def is_all_coded(self) -> bool:
+        """Whether each text has a code."""
+        return len(self.y) == len(self.y_hat)
 
 
 def dsl(problem: Problem) -> Estimated:

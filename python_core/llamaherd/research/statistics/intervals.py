@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ def normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
+@lru_cache(maxsize=1024)
 def student_quantile(level: float, df: float) -> float:
     """The same for Student's t with `df` degrees of freedom; infinite without any.
 
@@ -60,6 +62,8 @@ def student_quantile(level: float, df: float) -> float:
     if df < 1:
         return math.inf
     z = normal_quantile(level)
+    if df == math.inf:
+        return normal_quantile(level)
     if df > 10_000:  # the first term of Cornish and Fisher's expansion: error 1e-8
         return z + (z**3 + z) / (4 * df)
     nodes, weights = np.polynomial.legendre.leggauss(128)

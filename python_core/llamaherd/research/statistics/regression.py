@@ -21,7 +21,8 @@ Kind = Literal["ols", "logit"]
 _STEPS = 100  # of Newton's method; 6 to 10 are usual
 _HALVINGS = 40
 _TOLERANCE = 1e-10  # of the equation, relative to its terms
-_SEPARATED = 30.0  # log odds that no data can tell from infinite ones
+_RUNAWAY = 0.1  # of log odds: where the equation is solved, a step is tiny
+_NEARLY = 1e-6  # how well an equation is solved whose coefficients grow without bound
 
 
 class FitError(ValueError):
@@ -123,26 +124,30 @@ def check_rank(x: Floats, weights: Floats) -> None:
 def _newton(x: Floats, y: Floats, weights: Floats) -> Floats:
     theta = np.zeros(x.shape[1])
     scale = np.abs(weights[:, None] * x).sum(axis=0) + 1e-300
-    gap = _gap(x, y, weights, theta)
+    gap, step = _gap(x, y, weights, theta), np.zeros(x.shape[1])
+    size = np.abs(gap / scale).max()
     for _ in range(_STEPS):
-        size = np.abs(gap / scale).max()
-        if size < _TOLERANCE:
-            _check_separated(x, theta)
-            return theta
         try:
             step = _solved(information("logit", x, weights, theta), gap)
         except FitError:  # the columns are independent: theta grows without bound
             break
+        if size < _TOLERANCE:
+            break
+        part = step
         for _ in range(_HALVINGS):
-            new = theta + step
+            new = theta + part
             new_gap = _gap(x, y, weights, new)
             if np.abs(new_gap / scale).max() < size:
                 break
-            step = step / 2
+            part = part / 2
         else:
             break
         theta, gap = new, new_gap
-    _check_separated(x, theta)
+        size = np.abs(gap / scale).max()
+    if size < _NEARLY:
+        _check_separated(x[weights != 0], step)
+    if size < _TOLERANCE:
+        return theta
     raise FitError("Newton's method found no solution of the logistic regression")
 
 
@@ -150,9 +155,14 @@ def _gap(x: Floats, y: Floats, weights: Floats, theta: Floats) -> Floats:
     return np.asarray(x.T @ (weights * (y - means("logit", x, theta))))
 
 
-def _check_separated(x: Floats, theta: Floats) -> None:
-    if np.abs(x @ theta).max() > _SEPARATED / 2:
-        at = int(np.argmax(np.abs(theta) * np.abs(x).max(axis=0))) + 1
+def _check_separated(x: Floats, step: Floats) -> None:
+    """Checks that theta has come to rest, however large the log odds are.
+
+    Of a separated outcome the equation is solved better and better, with log odds that
+    grow by 1 in each of Newton's steps.
+    """
+    if not np.abs(x @ step).max() < _RUNAWAY:
+        at = int(np.argmax(np.abs(step) * np.abs(x).max(axis=0))) + 1
         raise FitError(
             "the outcome is separated: some values of the covariates have one outcome "
             "only "

@@ -33,6 +33,8 @@ Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Allocation = Literal["proportional", "equal"]
 ALLOCATIONS: tuple[Allocation, ...] = ("proportional", "equal")
+Target = Literal["population", "texts"]
+TARGETS: tuple[Target, ...] = ("population", "texts")
 _LEAST_OF_STRATUM = 2  # a variance needs two
 _CERTAIN = 1 - 1e-9  # from here on a probability is 1
 
@@ -248,6 +250,7 @@ class GoldSize:
         share: The share that is estimated.
         kappa: Chance-corrected agreement of model and people that was supposed.
         population: Texts that there are; None: endlessly many.
+        target: "population" or "texts": what the share is of.
     """
 
     gold: int
@@ -258,6 +261,7 @@ class GoldSize:
     share: float
     kappa: float | None
     population: int | None
+    target: Target = "population"
 
     def __str__(self) -> str:
         lines = [
@@ -279,18 +283,21 @@ def gold_size(
     accuracy: float | None = None,
     kappa: float | None = None,
     population: int | None = None,
+    target: Target = "population",
 ) -> GoldSize:
     """The size of a simple sample that gives an interval of a wanted width.
 
-    With V the variance that has to be averaged out and N texts in all, the interval of
-    the share among these texts, estimate +- z sqrt((1 / n - 1 / N) V), has that width for
+    Of N texts n are drawn. With V the variance that the draw has to average out, the
+    interval of the share among these texts is estimate +- z sqrt((1 / n - 1 / N) V); if
+    they are a sample themselves, share (1 - share) / N is added under the root. So
 
-        n = 1 / (width^2 / (z^2 V) + 1 / N)
+        n = 1 / ((width^2 / z^2 - share (1 - share) / N) / V + 1 / N)
 
-    V is share (1 - share) for people's codes alone; for DSL that of code - label, and for
-    PPI++ share (1 - share) (1 - r^2) with r the correlation of code and label. For a
-    label that the model gives as often as people do r is kappa, and the variance of
-    code - label is 2 (1 - kappa) share (1 - share).
+    without the subtraction for target="texts". V is share (1 - share) for people's codes
+    alone; for DSL the variance of code - label, and for PPI++ share (1 - share) (1 - r^2)
+    with r the correlation of code and label. For a label that the model gives as often as
+    people do r is kappa, and the variance of code - label is
+    2 (1 - kappa) share (1 - share).
 
     Args:
         width: Half of the interval's width, in (0, 0.5).
@@ -301,22 +308,36 @@ def gold_size(
             the label applies, from a pilot.
         kappa: Cohen's kappa instead.
         population: Number of texts; None: endlessly many.
+        target: As in `estimate`. "population": the share in what these texts are a sample
+            of; "texts": among these texts.
 
     Raises:
-        ValueError: An argument is out of range, or both accuracy and kappa are given.
+        ValueError: An argument is out of range, both accuracy and kappa are given, or the
+            interval would be wider even if all texts were coded.
     """
     checks.real("width", width, 1e-6, 0.5)
     checks.real("share", share, 1e-6, 1 - 1e-6)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     if population is not None:
         checks.integer("population", population, 1)
+    checks.choice("target", target, TARGETS)
     agreement = _kappa(share, accuracy, kappa)
     variance = share * (1 - share)
     z = NormalDist().inv_cdf(0.5 + level / 2)
+    others = 0.0 if population is None else 1 / population
+    left = (width / z) ** 2  # what the variance may be
+    if target == "population":
+        left -= variance * others
+        if left <= 0:
+            best = z * math.sqrt(variance * others)
+            raise ValueError(
+                f"population: {population} texts are too few for a width of {width:g}: "
+                f"it would be {best:.3g} even if all were coded. target='texts' is about "
+                "these texts only"
+            )
 
     def size(factor: float) -> int:
-        others = 0.0 if population is None else 1 / population
-        needed = 1 / (width**2 / (z**2 * max(variance * factor, 1e-300)) + others)
+        needed = 1 / (left / max(variance * factor, 1e-300) + others)
         least = 10 if population is None else min(10, population)
         return max(math.ceil(needed - 1e-9), least)
 
@@ -329,6 +350,7 @@ def gold_size(
         share=share,
         kappa=agreement,
         population=population,
+        target=target,
     )
 
 

@@ -120,6 +120,7 @@ def _estimates(outcome, terms, methods):
             "low": [0.3 + i for i in range(n)],
             "high": [0.7 + i for i in range(n)],
             "lam": [NAN] * n,
+            "df": [10.0] * n,
         },
         "covariances": [
             {

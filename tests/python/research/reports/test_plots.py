@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +82,8 @@ def estimates() -> lh.Estimates:
 
 
 def robustness(coded: lh.Coded, n: int = 9) -> lh.Robustness:
-    from llamaherd.research.coding.robustness import compared  # noqa: PLC0415
     from llamaherd.research.coding.variants import Variant  # noqa: PLC0415
+    from llamaherd.research.estimation.robustness import compared  # noqa: PLC0415
 
     rng = np.random.default_rng(3)
     labels = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(n)]
@@ -123,6 +124,7 @@ def everything(
         *((validation, kind) for kind in kinds),
         (estimates(), None),
         (robustness(coded), None),
+        (dataclasses.replace(robustness(coded, 3), estimates=(estimates(),) * 3), None),
         (made, None),
         (made.stats, None),
     ]

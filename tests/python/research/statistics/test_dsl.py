@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from llamaherd.research.statistics import dsl, ppi, sampling
 from llamaherd.research.statistics.regression import FitError, fitted
+from scipy.optimize import linprog
 from statsmodels.api import GLM, OLS, families
 
 BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
@@ -165,11 +167,35 @@ def test_what_has_no_solution_is_said() -> None:
         )
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_large_log_odds_are_not_separated(seed: int) -> None:
+    """Whether an outcome is separated, a linear program tells without any threshold."""
+    rng = np.random.default_rng(seed)
+    n = 60 if seed % 2 else 3000
+    x = np.column_stack([np.ones(n), rng.lognormal(0, 1.2, n), rng.normal(size=n)])
+    y = (rng.random(n) < 1 / (1 + np.exp(-x @ [-1.0, 0.9, 0.5]))).astype(float)
+    if seed >= 6:  # a few of the texts only
+        x[:, 2] = np.arange(n) < 3
+        y[:3] = 1
+    sides = (2 * y - 1)[:, None] * x
+    best = linprog(-sides.sum(axis=0), -sides, np.zeros(n), bounds=[(-1, 1)] * 3).fun
+    if best < -1e-9:
+        with pytest.raises(FitError, match=r"separated.*column 3 of"):
+            fitted("logit", x, y, np.ones(n))
+        return
+    found = fitted("logit", x, y, np.ones(n))
+    wanted = GLM(y, x, family=families.Binomial()).fit(tol=1e-12).params
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     draws = 200
-    found = coverage.measured(draws, seed=3)
-    assert found["n_failed"] == 0
+    samples = [(design, coverage.N_GOLD) for design in coverage.DESIGNS]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = coverage.measured(draws, 3, samples)
+    assert set(found["n_failed"].values()) == {0}
     error = 4 * np.sqrt(0.95 * 0.05 / draws)
     valid = [row for row in found["rows"] if row["method"] != "naive"]
     assert {row["method"] for row in valid} == {"gold", "ppi", "dsl"}

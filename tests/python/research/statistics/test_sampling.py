@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from llamaherd.research.statistics import sampling
+from llamaherd.research.statistics import dsl, sampling
 
 DRAWS = 2500
 
@@ -128,7 +128,8 @@ def test_sizes_by_the_textbook() -> None:
     # Cochran, "Sampling Techniques", 1977, 4.4: share 0.5, +- 0.05 at 95%: 385; with
     # 1,000 in all 385 / (1 + 384 / 1000).
     assert sampling.gold_size(0.05).gold == 385
-    assert sampling.gold_size(0.05, population=1000).gold == 278
+    assert sampling.gold_size(0.05, population=1000, target="texts").gold == 278
+    assert sampling.gold_size(0.05, population=1000).gold == 385
     assert sampling.gold_size(0.05).dsl is None
 
 
@@ -154,9 +155,40 @@ def test_sizes_with_labels() -> None:
 
 def test_a_size_gives_the_width_that_was_wanted() -> None:
     rng = np.random.default_rng(5)
-    size = sampling.gold_size(0.06, share=0.4, population=3000)
+    size = sampling.gold_size(0.06, share=0.4, population=3000, target="texts")
     codes = np.arange(3000) < 1200
     means = [
         codes[sampling.draw_simple(3000, size.gold, rng).rows].mean() for _ in range(2000)
     ]
     assert np.std(means) * 1.96 == pytest.approx(0.06, rel=0.06)
+
+
+@pytest.mark.parametrize("target", ["population", "texts"])
+def test_estimates_have_the_width_that_was_wanted(target: sampling.Target) -> None:
+    """1,000 texts, of which half are errors of one kind and half of the other."""
+    n_texts = 1000
+    size = sampling.gold_size(0.05, accuracy=0.9, population=n_texts, target=target)
+    rng = np.random.default_rng(6)
+    code = np.arange(n_texts) % 2.0
+    label = np.where(np.arange(n_texts) % 20 < 18, code, 1 - code)
+    ones = np.ones((n_texts, 1))
+    for n, method in ((size.gold, dsl.gold_alone), (size.dsl, dsl.dsl)):
+        errors = []
+        for _ in range(40):
+            draw = sampling.draw_simple(n_texts, n or 0, rng)
+            rows = draw.rows
+            made = dsl.Problem(
+                kind="ols", x_hat=ones, y_hat=label, rows=rows, x=ones[rows],
+                y=code[rows], probs=draw.probs, strata=draw.strata[rows], target=target,
+            )  # fmt: skip
+            errors.append(method(made).std_errors[0])
+        assert 1.96 * np.mean(errors) == pytest.approx(0.05, rel=0.03)
+
+
+def test_widths_that_so_few_texts_cannot_give() -> None:
+    with pytest.raises(ValueError, match=r"200 texts are too few .* 0\.0693 even if all"):
+        sampling.gold_size(0.05, population=200)
+    assert sampling.gold_size(0.05, population=200, target="texts").gold == 132
+    # The narrowest takes nearly all of them.
+    size = sampling.gold_size(0.0694, population=200, accuracy=0.9)
+    assert (size.gold, size.dsl) == (200, 199)

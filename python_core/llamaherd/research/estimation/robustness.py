@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotate
 from llamaherd.research.coding.codebook import JOINED, Codebook
 from llamaherd.research.coding.variants import named, variants_of
+from llamaherd.research.estimation.estimate import estimate, population
+from llamaherd.research.estimation.estimates import TITLES
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 
 if TYPE_CHECKING:
@@ -27,10 +30,15 @@ if TYPE_CHECKING:
     from llamaherd.core.calibration import Floats
     from llamaherd.core.stats import Progress
     from llamaherd.research.coding.variants import Variant
+    from llamaherd.research.estimation.estimates import Estimates
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.research.statistics.ratings import Scale
     from llamaherd.run.host import Host
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
+
+_LABEL = "label"  # what formulas call labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,6 +58,8 @@ class Robustness:
             ordinal one; None: it could not be computed.
         shares: float64[v, k], share of each label among the texts that have one.
         runs: How each variant's labels came about, see `Coded.run`.
+        estimates: v estimates by its labels and the codes of a gold sample; None where
+            there is none; () without a sample.
     """
 
     variants: tuple[str, ...]
@@ -62,6 +72,15 @@ class Robustness:
     alpha: float | None
     shares: Floats
     runs: list[dict[str, Any]]
+    estimates: tuple[Estimates | None, ...] = ()
+
+    def estimate_rows(self) -> list[dict[str, Any]]:
+        """Each estimate as what `Estimate` has, with its variant: for a data frame."""
+        return [
+            {"variant": name, **row}
+            for name, found in zip(self.variants, self.estimates, strict=False)
+            for row in (found.to_dicts() if found is not None else ())
+        ]
 
     @property
     def ranges(self) -> Floats:
@@ -83,7 +102,27 @@ class Robustness:
             shares = "  ".join(f"{share:>8.1%}" for share in self.shares[i])
             lines.append(f"{name:<{wide}}  {self.flips[i]:>5.1%}  {shares}")
         alpha = "" if self.alpha is None else f", Krippendorff's alpha {self.alpha:.3f}"
-        return "\n".join([*lines, f"agreement {self.agreement:.1%}{alpha}"])
+        lines.append(f"agreement {self.agreement:.1%}{alpha}")
+        return "\n".join([*lines, *self._estimated(wide)])
+
+    def _estimated(self, wide: int) -> list[str]:
+        """What labels and codes say together, and how far that depends on the variant."""
+        known = [found for found in self.estimates if found is not None]
+        lines = [f"{TITLES['dsl']}, with intervals:"] if known else []
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in self.estimate_rows():
+            parts = (row[part] for part in ("outcome", "term", "group"))
+            rows.setdefault(" ".join(filter(None, parts)), []).append(row)
+        for what, own in rows.items():
+            values = [row["estimate"] for row in own]
+            lines.append(f"{what}: from {min(values):.3f} to {max(values):.3f}")
+            lines += [
+                f"  {row['variant']:<{wide}}  {row['estimate']:.3f} "
+                f"[{row['low']:.3f}, {row['high']:.3f}]"
+                for row in own
+            ]
+        notes = dict.fromkeys(note for found in known for note in found.notes)
+        return [*lines, *(f"Note: {note}" for note in notes)]
 
 
 def robustness(
@@ -97,10 +136,16 @@ def robustness(
     n_texts: int | None = None,
     seed: int = DEFAULT_SEED,
     crossed: bool = False,
+    gold: GoldSample | None = None,
+    formula: str | None = None,
+    outcome: Outcome | None = None,
     progress: ProgressOption = False,
     **settings: Any,  # noqa: ANN401 - those of annotate
 ) -> Robustness:
     """Codes the same texts in several ways and tells how many labels change.
+
+    With a gold sample it tells, too, how far estimates that are corrected by its codes
+    depend on the way: less than the shares of labels, if all is well.
 
     Args:
         frame: As in `annotate`.
@@ -114,16 +159,25 @@ def robustness(
         n_texts: How many texts to draw, by `seed`, of those that are there; None: all.
         seed: Of orders and texts.
         crossed: Try all combinations; otherwise each alone, the others as in the first.
+        gold: A sample with codes, drawn from `frame`: adds an estimate by DSL for each
+            variant, from its labels and the same codes. With `n_texts` only the codes of
+            texts that are drawn count.
+        formula: As in `estimate`; labels are called `label` in it.
+        outcome: As there.
         progress: As in `annotate`, over all variants.
         **settings: Further arguments of `annotate`.
 
     Returns:
         The labels of each variant, and how much they differ.
 
+    Warns:
+        UserWarning: A variant's labels give no estimate.
+
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Codebooks have other labels; there is nothing to compare; seeds
-            without a temperature; otherwise as `annotate`.
+        ValueError: The sample is of other texts, or has hardly a code. Codebooks have
+            other labels; there is nothing to compare; seeds without a temperature;
+            otherwise as `annotate`.
         Interrupted: Ctrl-C; its `results` has the variants that were finished, None if
             there is not even the first.
     """
@@ -145,6 +199,19 @@ def robustness(
     rows = drawn_rows(frames.column(frame, text, "text"), n_texts, seed)
     column = frames.column(frame, text, "text")
     texts = {text: [column[row] for row in rows]}
+    judge = None if gold is None else Judge.of(frame, text, gold, rows)
+    if judge is None and not (formula is None and outcome is None):
+        raise ValueError("formula and outcome are for estimates: these need gold")
+
+    def told() -> Robustness:
+        n = len(labels)
+        found = compared(made[:n], labels, rows, runs)
+        if judge is None:
+            return found
+        book = made[0].codebook
+        by = [judge.estimates(each, book, formula, outcome) for each in labels]
+        return replace(found, estimates=tuple(by))
+
     given = list(places.values())
     labels: list[list[str | None]] = []
     runs: list[dict[str, Any]] = []
@@ -161,11 +228,78 @@ def robustness(
                     **{**settings, **drawn},
                 )
             except Interrupted:
-                done = compared(made[:i], labels, rows, runs) if labels else None
-                raise Interrupted(done) from None
+                raise Interrupted(told() if labels else None) from None
             labels.append(coded.labels)
             runs.append(coded.run)
-    return compared(made, labels, rows, runs)
+    return told()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judge:
+    """Estimates by the codes of a gold sample.
+
+    Attributes:
+        columns: Of the data frame.
+        text: Name of the column of texts.
+        gold: The sample.
+        rows: n rows that have labels.
+    """
+
+    columns: dict[str, list[Any]]
+    text: str
+    gold: GoldSample
+    rows: Sequence[int]
+
+    @classmethod
+    def of(
+        cls,
+        frame: Any,  # noqa: ANN401 - a data frame of any kind
+        text: str,
+        gold: GoldSample,
+        rows: Sequence[int],
+    ) -> Judge:
+        """Checks that the sample fits, before anything is coded.
+
+        Raises:
+            ValueError: It is of other texts, or has hardly a code of these.
+        """
+        names = frames.names(frame)
+        columns = {name: frames.column(frame, name, "frame") for name in names}
+        columns[_LABEL] = [None] * len(columns[text])
+        population(columns, gold, _LABEL, text)
+        here = set(rows)
+        coded = zip(gold.rows, gold.gold, strict=True)
+        if sum(code is not None and row in here for row, code in coded) < 2:
+            raise ValueError("gold has fewer than two codes of the texts to be coded")
+        return cls(columns=columns, text=text, gold=gold, rows=rows)
+
+    def estimates(
+        self,
+        labels: Sequence[str | None],
+        codebook: Codebook,
+        formula: str | None,
+        outcome: Outcome | None,
+    ) -> Estimates | None:
+        """By DSL from n labels; None if they give none, with a warning."""
+        column: list[str | None] = [None] * len(self.columns[self.text])
+        for row, label in zip(self.rows, labels, strict=True):
+            column[row] = label
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # notes tell the same
+                return estimate(
+                    {**self.columns, _LABEL: column},
+                    self.gold,
+                    formula,
+                    outcome,
+                    methods=("dsl",),
+                    label=_LABEL,
+                    text=self.text,
+                    several=codebook.type == "multiple",
+                )
+        except ValueError as error:
+            warnings.warn(f"a variant has no estimate: {error}", stacklevel=4)
+            return None
 
 
 def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:

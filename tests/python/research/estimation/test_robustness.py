@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.coding.robustness import compared, drawn_rows
 from llamaherd.research.coding.variants import variants_of
+from llamaherd.research.estimation.robustness import compared, drawn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,6 +132,58 @@ def test_seeds_draw(context: lh.Context) -> None:
     assert [run["settings"]["seed"] for run in found.runs] == [1, 2, 3]
     with pytest.raises(TypeError, match="takes no columns"):
         lh.robustness(DATA, "text", BOOK, context, orders=1, columns="x")
+
+
+TEXTS = {"text": [f"Text {i}" for i in range(60)], "age": [i % 7 for i in range(60)]}
+
+
+def sample(data: Any = TEXTS) -> lh.GoldSample:
+    drawn = lh.gold_sample(data, 40, text="text", names=BOOK.names, seed=1)
+    return drawn.with_codes(["abc"[i % 3] for i in range(40)])
+
+
+@pytest.mark.parametrize(
+    ("formula", "outcome"), [(None, None), (None, "b"), ("label == 'b' ~ age", None)]
+)
+def test_estimates_of_each_variant(
+    context: lh.Context, formula: str | None, outcome: str | None
+) -> None:
+    data = {**TEXTS, "label": ["others'"] * 60}
+    found = lh.robustness(
+        data, "text", {"plain": BOOK, "short": OTHER}, context,
+        gold=sample(), formula=formula, outcome=outcome,
+    )  # fmt: skip
+    assert len(found.estimates) == 2
+    for labels, estimates in zip(found.labels, found.estimates, strict=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            wanted = lh.estimate(
+                {**TEXTS, "label": labels}, sample(), formula, outcome, methods=["dsl"]
+            )
+        assert estimates is not None
+        assert str(estimates.rows) == str(wanted.rows)  # NaN is not NaN
+    rows = found.estimate_rows()
+    assert {row["variant"] for row in rows} == set(found.variants)
+    first = next(row for row in rows if row["outcome"].endswith("b'" if formula else "b"))
+    line = f"{first['estimate']:.3f} [{first['low']:.3f}, {first['high']:.3f}]"
+    assert line in str(found)
+    assert ": from " in str(found)
+
+
+def test_a_gold_sample_that_does_not_fit(context: lh.Context) -> None:
+    def refused(message: str, **options: Any) -> None:
+        with pytest.raises(ValueError, match=message):
+            lh.robustness(TEXTS, "text", BOOK, context, orders=1, **options)
+
+    refused("drawn from other data", gold=sample({"text": TEXTS["text"][::-1]}))
+    refused("fewer than two codes", gold=sample(), n_texts=1)
+    refused("these need gold", outcome="a")
+    with pytest.warns(UserWarning, match="a variant has no estimate: outcome must be"):
+        found = lh.robustness(
+            TEXTS, "text", BOOK, context, orders=1, gold=sample(), outcome="d"
+        )
+    assert found.estimates == (None, None)
+    assert found.estimate_rows() == []
 
 
 def test_ctrl_c_keeps_whole_variants(context: lh.Context) -> None:

@@ -1,0 +1,136 @@
+"""What counts as a text's code and label: of several coders, of several labels."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+
+N, N_GOLD = 600, 200
+
+
+def estimates(found: lh.Estimates) -> list[float]:
+    return [row.estimate for row in found.rows]
+
+
+def test_ties_of_coders_are_told() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.choice(["a", "b"], N)
+    data = {"label": np.where(rng.random(N) < 0.8, truth, "a").tolist()}
+    drawn = lh.gold_sample(data, N_GOLD, label="label", seed=1)
+    ann = [str(truth[row]) for row in drawn.rows]
+    ben = [code if i % 4 else "b" for i, code in enumerate(ann)]
+    n_ties = sum(a != b for a, b in zip(ann, ben, strict=True))
+    two = drawn.with_codes({"ann": ann, "ben": ben})
+    found = lh.estimate(data, two)
+    note = f"{n_ties} of 200 codes are ties, decided by the first coder (ann before ben)"
+    assert n_ties > 20
+    assert any(told.startswith(note) for told in found.notes)
+    assert estimates(found) == estimates(lh.estimate(data, drawn.with_codes(ann)))
+    other = lh.estimate(data, drawn.with_codes({"ben": ben, "ann": ann}))
+    assert estimates(other) != estimates(found)
+    # A third one decides where the others differ.
+    chief = [b if a != b else None for a, b in zip(ann, ben, strict=True)]
+    decided = lh.estimate(data, two.with_codes({"chief": chief}))
+    assert not any("ties" in told for told in decided.notes)
+    assert estimates(decided) == estimates(lh.estimate(data, drawn.with_codes(ben)))
+
+
+def of_several(n: int = N) -> dict[str, Any]:
+    """Topics a and b, of which one text may have both; the model misses some."""
+    rng = np.random.default_rng(5)
+    code, label = rng.random((n, 2)) < [0.5, 0.3], rng.random((n, 2)) < 0.85
+    return {
+        "label": [joined(row) for row in code & label],
+        "code": [joined(row) for row in code],
+        "party": rng.choice(["X", "Y"], n).tolist(),
+        "age": rng.integers(20, 80, n).astype(float).tolist(),
+    }
+
+
+def joined(has: Any) -> str:
+    return "; ".join(name for name, there in zip("ab", has, strict=True) if there)
+
+
+DATA = of_several()
+CODES = [code if i % 3 == 0 else None for i, code in enumerate(DATA["code"])]
+
+
+def alone(values: list[Any], name: str) -> list[Any]:
+    return [None if each is None else name in each.split("; ") for each in values]
+
+
+def coded_by(kind: str) -> lh.Coded:
+    book = lh.Codebook("Which?", ["a", "b", "c"], type=kind)
+    return lh.Coded(
+        frame=DATA, text="label", codebook=book, columns={"label": "label"},
+        names=book.names, labels=DATA["label"], probs=None, errors=[None] * N, run={},
+        stats=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("outcome", ["a", ["b", "a"], None])
+def test_a_label_counts_where_it_is_among_several(outcome: Any) -> None:
+    found = lh.estimate(DATA, CODES, outcome=outcome, prob="simple", several=True)
+    names = ["a", "b"] if outcome is None else list(outcome)
+    assert list(dict.fromkeys(row.outcome for row in found.rows)) == names
+    for name in names:
+        data = {**DATA, "label": alone(DATA["label"], name)}
+        codes = alone(CODES, name)
+        wanted = lh.estimate(data, codes, outcome="True", prob="simple")
+        rows = [row for row in found.rows if row.outcome == name]
+        assert [row.estimate for row in rows] == estimates(wanted)
+        assert [row.std_error for row in rows] == [row.std_error for row in wanted.rows]
+    with pytest.raises(ValueError, match="among the labels a, b, not 'a; b'"):
+        lh.estimate(DATA, CODES, outcome="a; b", prob="simple", several=True)
+    with pytest.raises(ValueError, match="outcome must be labels, not numbers"):
+        lh.estimate(DATA, CODES, outcome={"a": 1, "b": 2}, prob="simple", several=True)
+
+
+def test_the_codebook_or_the_sample_knows_of_several() -> None:
+    wanted = lh.estimate(DATA, CODES, prob="simple", several=True)
+    several = lh.estimate(coded_by("multiple"), CODES, prob="simple")
+    assert estimates(several) == estimates(wanted)
+    one = lh.estimate(coded_by("label"), CODES, prob="simple", outcome="a; b")
+    assert estimates(one) != estimates(wanted)
+    drawn = lh.gold_sample({"label": DATA["label"]}, N_GOLD, label="label", seed=2)
+    drawn = dataclasses.replace(
+        drawn, names=(), design={**drawn.design, "several": True},
+        codes=[[DATA["code"][row] for row in drawn.rows]], coders=["ann"],
+    )  # fmt: skip
+    found = lh.estimate({"label": DATA["label"]}, drawn)
+    assert {row.outcome for row in found.rows} == {"a", "b"}
+    two = dataclasses.replace(
+        drawn, codes=[drawn.codes[0], ["a; b"] * N_GOLD], coders=["ann", "ben"]
+    )
+    n_ties = sum(code != "a; b" for code in drawn.codes[0])
+    notes = lh.estimate({"label": DATA["label"]}, two, outcome="a").notes
+    assert any(note.startswith(f"{n_ties} of 200 codes are ties") for note in notes)
+
+
+def test_formulas_name_one_of_several() -> None:
+    options: dict[str, Any] = {"prob": "simple", "several": True}
+    ols = lh.estimate(DATA, CODES, "has_label(label, 'a') ~ party + age", **options)
+    data = {**DATA, "label": [float(each) for each in alone(DATA["label"], "a")]}
+    codes = [None if each is None else float(each) for each in alone(CODES, "a")]
+    wanted = lh.estimate(data, codes, "label ~ party + age", prob="simple")
+    assert estimates(ols) == estimates(wanted)
+    short = lh.estimate(DATA, CODES, "~ party + age", "a", **options)
+    assert estimates(short) == estimates(ols)
+    right = lh.estimate(DATA, CODES, "age ~ has_label(label, 'a') + party", **options)
+    wanted = lh.estimate(data, codes, "age ~ label + party", prob="simple")
+    by_name = {row.term: row.estimate for row in right.by("dsl")}
+    assert by_name["has_label(label, 'a')"] == pytest.approx(
+        next(row.estimate for row in wanted.by("dsl") if row.term == "label")
+    )
+    for formula in ("label == 'a' ~ age", "has_label(label, 'a') ~ age + label"):
+        with pytest.raises(ValueError, match=r"such as has_label\(label, 'x'\) ~ age: "):
+            lh.estimate(DATA, CODES, formula, **options)
+    # Of one label it is the same as ==.
+    one = {**DATA, "label": [each or "b" for each in DATA["label"]]}
+    found = lh.estimate(one, one["label"], "has_label(label, 'a') ~ age", prob="simple",
+        methods=["naive"])  # fmt: skip
+    assert found.rows[0].estimate < 1
