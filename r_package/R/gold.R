@@ -44,7 +44,9 @@
 #' @param gold A `llamaherd_gold`.
 #' @param path Of a CSV. For `read_gold()` also several, of a coder each, or a data frame with a
 #'   column `id` and one for each coder. Texts of the sample without a row are told in a warning.
-#' @param coders Names of the columns for codes.
+#' @param coders Names of the columns for codes. For `read_gold()` `NULL` stands for all further
+#'   columns but those in which nothing is a label, which a warning tells; of a data frame the
+#'   model's labels are left out, too.
 #' @param blind Whether to leave out the model's label and the probability.
 #' @param shuffle Whether to write in a random order.
 #' @param bom Whether to write the mark by which Excel knows UTF-8.
@@ -158,14 +160,18 @@ write_gold <- function(
 
 #' @rdname gold_sample
 #' @export
-read_gold <- function(path, gold = NULL) {
+read_gold <- function(path, gold = NULL, coders = NULL) {
   error_call <- rlang::current_env()
   json <- if (!is.null(gold)) check_gold(gold, error_call)
+  coders <- if (!is.null(coders)) as_py_list(check_text(coders))
   if (is.data.frame(path)) {
-    return(gold_of_frame(path, json, error_call))
+    if (is.null(json)) {
+      abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
+    }
+    return(new_gold(py_call("gold_read", py_columns(path, names(path)), json, coders)))
   }
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  read <- new_gold(py_call("gold_read", as_py_list(paths), json))
+  read <- new_gold(py_call("gold_read", as_py_list(paths), json, coders))
   document_event("read_gold", \() {
     list(
       paths = lapply(paths, log_path),
@@ -174,21 +180,6 @@ read_gold <- function(path, gold = NULL) {
     )
   })
   read
-}
-
-gold_of_frame <- function(frame, json, error_call) {
-  ours <- c("id", "text", "model_label", "inclusion_prob", "label", "prob")
-  coders <- setdiff(names(frame), ours)
-  if (!"id" %in% names(frame) || length(coders) == 0) {
-    must <- "the path of a CSV, or a data frame with a column id and one for each coder"
-    abort_argument("path", must, frame, error_call)
-  }
-  if (is.null(json)) {
-    abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
-  }
-  codes <- rlang::set_names(lapply(coders, \(name) as_py_column(frame[[name]])), coders)
-  ids <- as_py_list(as.character(frame$id))
-  new_gold(py_call("gold_codes", json, ids, codes, error_call = error_call))
 }
 
 #' How many texts people have to code

@@ -81,6 +81,7 @@ test_that("a sample is written, coded and read", {
     expect_identical(found$codes, list(code = rep("yes", 4)))
     expect_identical(found$gold, rep("yes", 4))
   }
+  expect_named(read_gold(path, coders = "eve")$codes, "eve")
   expect_named(
     as.data.frame(found),
     c("id", "text", "model_label", "inclusion_prob", "code")
@@ -106,7 +107,11 @@ test_that("codes may come in a data frame", {
     "none of the sample's",
     class = "llamaherd_error_argument"
   )
-  expect_error(read_gold(data.frame(ann = "no"), gold), "a column id")
+  read_gold(cbind(codes, party = "A"), gold, coders = "ann")
+  seen <- the$module$seen("gold_read")
+  expect_match(seen, "'id': [3.0, 1.0]", fixed = TRUE)
+  expect_match(seen, "'party': ['A', 'A']", fixed = TRUE)
+  expect_match(seen, "['ann']", fixed = TRUE)
 })
 
 test_that("arguments that are none are named", {

@@ -199,9 +199,10 @@ def _strings(values: Sequence[Any]) -> list[str | None]:
 
 
 def _id(value: object, i: int) -> str:
-    if value is None:
+    made = label_text(value)  # R has whole numbers as floats, and so has pandas
+    if made is None:
         raise ValueError(f"id[{i}] is missing: each text needs one")
-    return str(value)
+    return made
 
 
 def _check_unique(ids: Sequence[str]) -> None:
