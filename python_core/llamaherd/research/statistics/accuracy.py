@@ -52,7 +52,8 @@ class Accuracy:
     """How good labels are.
 
     Shares have Wilson's interval, by effective numbers of units if these have weights;
-    what is made of several shares has percentiles of a bootstrap of units.
+    what is made of several shares has percentiles of a bootstrap of units. Where its
+    draws do not vary, as where all labels are right, there is none: NaN.
 
     Attributes:
         n: Units that have both codes.
@@ -119,10 +120,10 @@ def accuracy_of(
     draws = _drawn(given, gold, weights, k=k, n_draws=n_bootstrap, seed=seed)
     sums = _sums(given, gold, weights, k)
     hits = share(given == gold, weights, level)
-    composed = {
-        name: _composed(of, sums, draws, len(gold), level)
-        for name, of in _COMPOSED.items()
-    }
+    composed = {}
+    for name, (of, by) in _COMPOSED.items():
+        value, low, high = _composed(of, by, sums, draws, level)
+        composed[name] = Measure(value=value, low=low, high=high, n=len(gold))
     most = int(sums[2].argmax()) if len(gold) else -1
     return Accuracy(
         n=len(gold),
@@ -173,49 +174,44 @@ def _ratio(above: Floats, below: Floats, without: float = math.nan) -> Floats:
     return np.divide(above, below, out=np.full_like(above, without), where=below > 0)
 
 
-def _f1(sums: Floats) -> Floats:
-    return _ratio(2 * sums[0], sums[1] + sums[2])
+def _precision(sums: Floats) -> Floats:
+    return _ratio(sums[0], sums[1], 0.0)
 
 
-def _balanced(sums: Floats) -> Floats:
-    return _mean_where(_ratio(sums[0], sums[2]), sums[2] > 0)
+def _recall(sums: Floats) -> Floats:
+    return _ratio(sums[0], sums[2], 0.0)
 
 
-def _macro_precision(sums: Floats) -> Floats:
-    return _mean_where(_ratio(sums[0], sums[1], 0.0), sums[1] + sums[2] > 0)
+def _f1(sums: Floats, without: float = 0.0) -> Floats:
+    return _ratio(2 * sums[0], sums[1] + sums[2], without)
 
 
-def _macro_recall(sums: Floats) -> Floats:
-    return _mean_where(_ratio(sums[0], sums[2], 0.0), sums[1] + sums[2] > 0)
-
-
-def _macro_f1(sums: Floats) -> Floats:
-    return _mean_where(_f1(sums), sums[1] + sums[2] > 0)
-
-
-def _mean_where(values: Floats, where: Any) -> Floats:  # noqa: ANN401 - bool[..., k]
-    n = where.sum(axis=-1).astype(float)
-    return _ratio(np.where(where, values, 0.0).sum(axis=-1), n)
-
-
+# Means over the labels that people gave, or that occur at all.
 _COMPOSED = {
-    "balanced_accuracy": _balanced,
-    "macro_precision": _macro_precision,
-    "macro_recall": _macro_recall,
-    "macro_f1": _macro_f1,
+    "balanced_accuracy": (_recall, (2,)),
+    "macro_precision": (_precision, (1, 2)),
+    "macro_recall": (_recall, (1, 2)),
+    "macro_f1": (_f1, (1, 2)),
 }
 
 
 def _composed(
-    of: Any,  # noqa: ANN401 - from float64[3, ..., k] to float64[...]
+    of: Any,  # noqa: ANN401 - from float64[3, ..., k] to float64[..., k]
+    by: Sequence[int],
     sums: Floats,
     draws: Floats,
-    n: int,
     level: float,
-) -> Measure:
-    value = float(of(sums[:, None, :])[0])
-    low, high = percentiles(of(draws), level)
-    return Measure(value=value, low=low, high=high, n=n)
+) -> tuple[float, float, float]:
+    """A mean over labels and its interval.
+
+    Draws have the labels of the sample: one that a draw has not counts 0 there. A mean
+    over fewer labels would be another number.
+    """
+    counted = sums[list(by)].sum(axis=0) > 0
+    if not counted.any():
+        return math.nan, math.nan, math.nan
+    low, high = percentiles(of(draws)[:, counted].mean(axis=1), level)
+    return float(of(sums)[counted].mean()), low, high
 
 
 def _per_label(
@@ -228,13 +224,13 @@ def _per_label(
     level: float,
 ) -> tuple[LabelScores, ...]:
     scores = []
-    drawn_f1 = _f1(draws)
+    drawn_f1 = _f1(draws, math.nan)
     for j, label in enumerate(ratings.values):
         is_given, is_gold = given == j, gold == j
         sums = _sums(given, gold, weights, len(ratings.values))[:, None, j]
         n_either = int((is_given | is_gold).sum())
         low, high = percentiles(drawn_f1[:, j], level)
-        f1 = float(_f1(sums)[0])
+        f1 = float(_f1(sums, math.nan)[0])
         scores.append(
             LabelScores(
                 label=label,

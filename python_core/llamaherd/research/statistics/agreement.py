@@ -13,10 +13,12 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.statistics.intervals import (
+    LEAST_SPREAD,
     level_of,
     normal_quantile,
     share,
     student_quantile,
+    within,
 )
 from llamaherd.research.statistics.ratings import (
     is_missing,
@@ -42,7 +44,8 @@ class Agreement:
         name: Which one it is: "percent", "kappa", "weighted kappa", "alpha", "ac1".
         value: 1 is perfect, 0 what chance gives; of "percent" a share in [0, 1]. NaN
             where it is not defined: no unit has two codes, or all codes are the same.
-        low: Lower end of the confidence interval; NaN where there is none.
+        low: Lower end of the confidence interval; NaN where there is none, as where all
+            agree: then its formula gives no width.
         high: Upper end.
         se: Standard error; NaN where the interval needs none.
         observed: Agreement that was observed; of alpha disagreement, in its distances.
@@ -135,7 +138,7 @@ def cohen_kappa(
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
     error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969, equation 9. Its normal
-    interval is narrow for some 30 units and fewer, and of no width where all agree.
+    interval is narrow for some 30 units and fewer; where all agree there is none.
 
     Args:
         first: Codes of n units; None is missing.
@@ -217,12 +220,12 @@ def gwet_ac1(
         own = (alike - pe * paired) / w[paired].sum() / (1 - pe)
         each = own - 2 * (1 - value) * (chance - pe) / (1 - pe)
         se = _root_of_squares(w * (each - value), len(w))
-    reach = student_quantile(level_of(level), len(counts) - 1) * se if se else 0.0
+    low, high = _limits(value, student_quantile(level_of(level), len(counts) - 1) * se)
     return Agreement(
         name="ac1",
         value=value,
-        low=max(value - reach, -1.0) if not math.isnan(value) else math.nan,
-        high=min(value + reach, 1.0) if not math.isnan(value) else math.nan,
+        low=low,
+        high=high,
         se=se,
         observed=pa,
         expected=pe,
@@ -230,6 +233,13 @@ def gwet_ac1(
         n_coders=len(ratings.indices),
         interval="Gwet 2008, t",
     )
+
+
+def _limits(value: float, reach: float) -> tuple[float, float]:
+    """NaN where there is none, and where it would have no width: see `percentiles`."""
+    if math.isnan(value) or not reach >= LEAST_SPREAD:
+        return math.nan, math.nan
+    return within(value - reach, value + reach, -1.0, 1.0)
 
 
 def _pairs_alike(counts: Floats) -> Floats:
@@ -291,12 +301,12 @@ def _kappa(
             each = ((agree * (1 - pe) - pull) / (1 - pe) ** 2).ravel()[cells]
             each = each - (w * each).sum() / w.sum()
             se = math.sqrt(float(((w * each) ** 2).sum()) / w.sum() ** 2)
-    reach = normal_quantile(level) * se
+    low, high = _limits(value, normal_quantile(level) * se)
     return Agreement(
         name="weighted kappa" if is_weighted else "kappa",
         value=value,
-        low=max(value - reach, -1.0) if not math.isnan(value) else math.nan,
-        high=min(value + reach, 1.0) if not math.isnan(value) else math.nan,
+        low=low,
+        high=high,
         se=se,
         observed=po,
         expected=pe,

@@ -20,12 +20,7 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
-from llamaherd.research.statistics.intervals import (
-    Measure,
-    level_of,
-    share,
-    student_quantile,
-)
+from llamaherd.research.statistics.intervals import Measure, level_of, mean, share
 from llamaherd.research.statistics.ratings import SCALES
 from llamaherd.research.validation.compared import answers_of, codes_of, in_one_form
 from llamaherd.research.validation.validation import Ceiling, Validation, Wrong
@@ -239,18 +234,8 @@ def _ceiling(
     return Ceiling(
         people=share(a, v, level),
         model=share(b, v, level),
-        difference=_mean(b - a, v, level),
+        difference=mean(b - a, v, level),
     )
-
-
-def _mean(values: Floats, w: Floats, level: float) -> Measure:
-    n = len(values)
-    mean = float(np.average(values, weights=w))
-    if n < 2:
-        return Measure(value=mean, low=math.nan, high=math.nan, n=n)
-    squares = float(((w * (values - mean)) ** 2).sum()) / w.sum() ** 2 * n / (n - 1)
-    reach = student_quantile(level, n - 1) * math.sqrt(squares)
-    return Measure(value=mean, low=mean - reach, high=mean + reach, n=n)
 
 
 def _brier(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llamaherd.research.validation.compared import Answers, Codes
@@ -13,6 +14,7 @@ _FEW = 50
 # Below it not even tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
+_NAMES = {"kappa": "kappa", "weighted kappa": "kappa", "alpha": "alpha", "ac1": "AC1"}
 
 
 def warnings_of(
@@ -21,6 +23,7 @@ def warnings_of(
     """Each a sentence."""
     told = [
         *_of_numbers(found),
+        *_of_intervals(found),
         *_of_codes(found, codes, n_ties),
         *_of_labels(found, answers, codes),
     ]
@@ -42,7 +45,8 @@ def _of_numbers(found: Validation) -> list[str]:
     if few:
         told.append(
             f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, so that "
-            f"little can be said of them: {', '.join(few)}."
+            f"little can be said of them: {', '.join(few)}. Intervals of macro F1 and "
+            "balanced accuracy are too narrow with them."
         )
     if measured.accuracy.low <= measured.majority_accuracy.value:
         told.append(
@@ -51,6 +55,33 @@ def _of_numbers(found: Validation) -> list[str]:
             "texts have it."
         )
     return told
+
+
+def _of_intervals(found: Validation) -> list[str]:
+    """Where draws were asked for, and those or formulas give no width."""
+    measured = found.accuracy
+    if any(each.interval == "none" for each in found.model_agreement):
+        return []
+    told: list[tuple[str, Any]] = [("F1", each.f1) for each in measured.per_label]
+    told += [("macro F1", measured.macro_f1)]
+    told += [("balanced accuracy", measured.balanced_accuracy)]
+    told += [
+        (_NAMES.get(each.name, ""), each)
+        for each in (*found.model_agreement, *found.coder_agreement)
+    ]
+    without = [
+        name
+        for name, each in told
+        if name and math.isnan(each.low) and not math.isnan(each.value)
+    ]
+    if not without:
+        return []
+    names = ", ".join(dict.fromkeys(without))
+    return [
+        f"No interval is told of {names} where all texts are right, or all wrong: the "
+        "bootstrap and the formulas give none there. Those of accuracy, precision and "
+        "recall are good."
+    ]
 
 
 def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:

@@ -228,6 +228,21 @@ def test_where_chance_cannot_disagree_there_is_no_value() -> None:
         assert math.isnan(of([[], []]).value)
 
 
+def test_where_all_agree_there_is_no_interval() -> None:
+    alike = [["a", "b", "a", "c"] * 8] * 2
+    weights = np.linspace(1, 3, 32)
+    for w in (None, weights):
+        for found in (
+            cohen_kappa(*alike, unit_weights=w),
+            cohen_kappa(*alike, weights="quadratic", levels=["a", "b", "c"]),
+            krippendorff_alpha(alike, unit_weights=w),
+            gwet_ac1(alike, unit_weights=w),
+        ):
+            assert found.value == pytest.approx(1)
+            assert math.isnan(found.low)
+            assert math.isnan(found.high)
+
+
 def test_unit_weights_repeat_units() -> None:
     generator = np.random.default_rng(3)
     table = random_table(generator)[:2]

@@ -242,6 +242,23 @@ def test_warnings() -> None:
     assert "0 of 2 texts" in repr(none)
 
 
+def test_where_all_are_right_there_is_no_interval_of_no_width() -> None:
+    found = lh.validate(["a", "b", "a"] * 20, ["a", "b", "a"] * 20)
+    page = repr(found)
+    assert "[1.00, 1.00]" not in page
+    assert any(line.split() == ["macro", "F1", "1.00"] for line in page.splitlines())
+    assert any(
+        told.startswith("No interval is told of F1, macro F1, balanced accuracy, kappa")
+        for told in found.warnings
+    )
+    by_hand = lh.validate(["a", "b"] * 20, ["a", "b"] * 20, n_bootstrap=0)
+    assert not any("No interval" in told for told in by_hand.warnings)
+    rare = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 55 + ["b"] * 43 + ["c"] * 2)
+    assert any(
+        "macro F1 and balanced accuracy are too narrow" in t for t in rare.warnings
+    )
+
+
 def test_it_can_be_stored_and_read() -> None:
     coded, truth, _ = study(100)
     found = lh.validate(coded, [truth, people(truth, range(100), 0.2)])
