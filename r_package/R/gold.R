@@ -25,7 +25,10 @@
 #' tell what the model said (`blind`), is in a random order, so that those who do not come to the
 #' end have coded a random part, and has a mark by which Excel knows UTF-8. Texts that a
 #' spreadsheet would run as formulas get an apostrophe in front, which `read_gold()` takes away.
-#' Beside it lies `<path>.json` with the design; `read_gold()` needs that or the sample.
+#' Of several labels a cell has all that apply, in any order, with semicolons between them, or the
+#' word `none` (`(none)` if a label is called so): an empty cell is not coded yet.
+#'
+#' Beside the CSV lies `<path>.json` with the design; `read_gold()` needs that or the sample.
 #'
 #' @param data What [annotate_texts()] returned, or another data frame with a row for each text.
 #' @param n How many texts to draw.
@@ -35,12 +38,15 @@
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL`: those of
 #'   `data` if it knows them; numbers of rows are identifiers otherwise.
 #' @param confidence For `"uncertainty"`: a column, or a number for each text, of how sure the model
-#'   is, from 0 to 1. `NULL`: the column `margin` of [annotate_texts()].
+#'   is, from 0 to 1. `NULL`: the column `margin` of [annotate_texts()]; of several labels
+#'   `2 * abs(p - 1/2)` of the one that is least sure.
 #' @param floor For `"uncertainty"`: no text's probability is below `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 are drawn where a stratum has them.
 #' @param names The labels that codes may be. `NULL`: those of `data`.
 #' @param seed A whole number. `NULL`: a random one, which the result's `design` tells.
+#' @param several Whether a text may have several labels, joined by `"; "`. `NULL`: as `data` knows,
+#'   else not.
 #' @param gold A `llamaherd_gold`.
 #' @param path Of a CSV. For `read_gold()` also several, of a coder each, or a data frame with a
 #'   column `id` and one for each coder. Texts of the sample without a row are told in a warning.
@@ -88,7 +94,8 @@ gold_sample <- function(
   floor = 0.3,
   allocation = "proportional",
   names = NULL,
-  seed = NULL
+  seed = NULL,
+  several = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(data, error_call)
@@ -101,7 +108,9 @@ gold_sample <- function(
   if (identical(prob, "uncertainty")) {
     confidence <- confidence %||% known$margin %||% known$prob
   }
-  uses <- c(text, label, id, by, if (is.character(confidence)) confidence)
+  several <- if (is.null(several)) isTRUE(known$several) else check_flag(several)
+  each <- if (several && identical(prob, "uncertainty")) known$each
+  uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
   if (length(uses) == 0) {
     must <- "the column of texts, which people are to read"
     hint <- paste("There are", paste(names(data), collapse = ", "))
@@ -117,7 +126,9 @@ gold_sample <- function(
     floor = check_number(floor),
     allocation = check_allocation(allocation, error_call),
     names = as_py_list(check_names_of(names %||% known$names, error_call)),
-    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53))
+    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53)),
+    several = several,
+    each = as_py_list(each)
   )
   columns <- py_columns(data, uses)
   drawn <- new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.estimation import estimate as estimating
 from llamaherd.research.estimation.fitting import fit_regression
 from llamaherd.research.estimation.formulas import Matrices
@@ -45,9 +46,14 @@ def gold_draw(
     Args:
         columns: Those of the data frame that are used.
         n: Texts to draw.
-        options: Those of `gold_sample`; `seed` as a float, if any.
+        options: Those of `gold_sample`; `seed` as a float, if any; `each`, the columns
+            of several labels' probabilities, [] if there are none.
     """
     arguments = dict(options)
+    each = [columns[name] for name in arguments.pop("each")]
+    if each and arguments["confidence"] is None:
+        probs = np.array(each, dtype=np.float64).T  # None becomes NaN
+        arguments["confidence"] = confidence_of(probs).tolist()
     if arguments.get("seed") is not None:
         arguments["seed"] = int(arguments["seed"])
     if isinstance(arguments.get("allocation"), dict):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Codes
 
+_BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
 
@@ -93,7 +94,7 @@ def validate(
         gold: `rows` from 0, or None: all; `codes`, a list for each coder; `probs`, or
             None; `coders`, their names; `is_sample`; of a sample `texts` and the
             probabilities of all rows, `all_probs`.
-        options: `scale`, `level`, `n_bootstrap`, `seed`.
+        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`.
     """
     texts = coded["texts"]
     labels = _Coded(
@@ -115,6 +116,7 @@ def validate(
         level=options["level"],
         n_bootstrap=options["n_bootstrap"],
         seed=options["seed"],
+        several=options["several"],
     )
     return _validation(found)
 
@@ -127,6 +129,7 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "n_gold": found.n_gold,
         "coders": [clean(coder) for coder in found.coders],
         "is_weighted": found.is_weighted,
+        "several": found.several,
         "labels": [clean(str(label)) for label in found.labels],
         "confusion": found.accuracy.confusion.tolist(),
         "table": dict(zip(COLUMNS, map(list, table), strict=True)),
@@ -134,6 +137,7 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "shares": [s.share for s in per_label],
         "model_agreement": _columns(found.model_agreement),
         "coder_agreement": _columns(found.coder_agreement),
+        "label_agreement": _by_label(found),
         "bins": None if found.calibration is None else _bins(found.calibration),
         "coverage": None if found.coverage is None else _curve(found.coverage),
         "confidence": None if found.confidence is None else found.confidence.tolist(),
@@ -258,6 +262,20 @@ def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
     """Dataclasses of one kind as columns; {} of none."""
     names = [field.name for field in dataclasses.fields(found[0])] if found else []
     return {name: [getattr(each, name) for each in found] for name in names}
+
+
+def _by_label(found: lh.Validation) -> dict[str, list[Any]]:
+    """Agreement on each of several labels as columns; {} of one label."""
+    parts = [
+        (clean(str(of.label)), between, some)
+        for of in found.label_agreement
+        for between, some in zip(_BETWEEN, (of.model, of.people), strict=True)
+    ]
+    rows = [(label, between, each) for label, between, some in parts for each in some]
+    if not rows:
+        return {}
+    labels, between, each = map(list, zip(*rows, strict=True))
+    return {"label": labels, "between": between, **_columns(each)}
 
 
 def _curve(curve: statistics.CoverageCurve) -> dict[str, Any]:

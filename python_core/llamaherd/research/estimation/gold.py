@@ -32,6 +32,7 @@ def gold_sample(
     allocation: Allocation | Mapping[str, int] = "proportional",
     names: Sequence[str] = (),
     seed: int | None = None,
+    several: bool | None = None,
 ) -> GoldSample:
     """Draws texts that people are to code, with known inclusion probabilities.
 
@@ -48,13 +49,16 @@ def gold_sample(
         label: Column of the model's labels; None: that of `data`.
         id: Column of identifiers, no two the same; None: numbers of rows, from 1.
         confidence: For "uncertainty": column, or N numbers, from 0 to 1; None: the margin
-            between the two most probable labels. Missing is 0.
+            between the two most probable labels; of several labels 2 abs(p - 1/2) of the
+            one that is least sure. Missing is 0.
         floor: For "uncertainty": the share of the sample that is given out evenly. No
             text's probability is below floor * n / N.
         allocation: For "stratified": "proportional" to the strata's sizes, "equal", or
             the number for each stratum by its name; at least 2 where it has them.
         names: Labels that codes may be; (): those of `data`, or those in `label`.
         seed: Of the draw; None: a random one, which `design` tells.
+        several: Whether a text may have several labels, which are joined by "; "; None:
+            as `data` knows, else not.
 
     Returns:
         The sample. Texts that are missing are never drawn.
@@ -63,7 +67,9 @@ def gold_sample(
         ValueError: An argument does not fit the data, or n does not fit the strata.
         TypeError: An argument is of another type.
     """
-    texts = Population.of(data, text=text, label=label, id=id, names=names)
+    texts = Population.of(
+        data, text=text, label=label, id=id, names=names, several=several
+    )
     if seed is None:
         seed = int(np.random.default_rng().integers(2**53))
     checks.integer("seed", seed, 0, 2**53)
@@ -105,6 +111,7 @@ def gold_sample(
         "text": texts.text_column,
         "label": texts.label_column,
         "id": texts.id_column,
+        **({"several": True} if texts.several else {}),
         **more,
     }
     return texts.sample(draw, design)

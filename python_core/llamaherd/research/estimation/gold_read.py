@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.estimation import gold_file
-from llamaherd.research.estimation.gold_codes import CodeReader, several
+from llamaherd.research.estimation.gold_codes import CodeReader, told
 from llamaherd.research.estimation.gold_drawn import (
     OURS,
     GoldSample,
@@ -35,7 +35,9 @@ def read_gold(
     """Reads what people coded.
 
     Case and space around and within a label do not matter, nor does the case of the
-    columns `id` and `text`. A cell that is empty, or has NA or N/A in it, is no code.
+    columns `id` and `text`. A cell that is empty, or has NA or N/A in it, is no code yet.
+    Of several labels a cell has all that apply in any order, with semicolons between
+    them, or "none" ("(none)" where a label is called so).
 
     Args:
         path: A CSV that `GoldSample.write` made and people filled in, in part or in full;
@@ -73,7 +75,7 @@ def read_gold(
 def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
     problems = [problem for sheet in sheets for problem in sheet.problems]
     if problems:
-        raise ValueError(several(problems))
+        raise ValueError(told(problems))
     for sheet in sheets:
         for column in sheet.notes:
             warnings.warn(
@@ -180,7 +182,7 @@ class _Sheet:
         self.rows: dict[int, int] = {}
         self.problems: list[str] = []
         self._sample = sample
-        self._reader = CodeReader(sample.names)
+        self._reader = CodeReader(sample.names, several=sample.several)
         self._places = {each.strip(): i for i, each in enumerate(sample.ids)}
         header = _header(lines[0])
         given = [column for column in header if column and column not in OURS]

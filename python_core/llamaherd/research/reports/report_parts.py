@@ -135,7 +135,7 @@ def _validation(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None
             caption="By labels: texts, and shares with their intervals",
         ),
         draw(lambda: pictures.scores_picture(whole)),
-        draw(lambda: pictures.confusion_picture(whole)),
+        None if told.get("several") else draw(lambda: pictures.confusion_picture(whole)),
     ]
     if told["calibration"] is not None:
         blocks.append(draw(lambda: pictures.calibration_picture(whole), narrow=True))
@@ -157,7 +157,8 @@ def _measures(told: Mapping[str, Any]) -> Iterator[list[str]]:
         ]
 
     for name, title in pictures.MEASURES.items():
-        yield row(title, measured[name])
+        is_exact = name == "accuracy" and told.get("several")
+        yield row("all labels right" if is_exact else title, measured[name])
     if measured["majority_label"] is not None:
         yield row(
             f"accuracy of always '{shown(measured['majority_label'])}'",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from llamaherd.research.statistics import (
 )
 from llamaherd.research.statistics.intervals import Measure, level_of, mean, share
 from llamaherd.research.statistics.ratings import SCALES
+from llamaherd.research.validation import several as sets
 from llamaherd.research.validation.compared import answers_of, codes_of, in_one_form
 from llamaherd.research.validation.validation import Ceiling, Validation, Wrong
 from llamaherd.research.validation.validation_warnings import warnings_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     )
     from llamaherd.research.statistics.ratings import Code, Flags, Floats, Scale
     from llamaherd.research.validation.compared import Answers, Codes
+    from llamaherd.research.validation.several import LabelAgreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,6 +50,33 @@ class _How:
     level: float
     n_bootstrap: int
     seed: int
+
+    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """All of them; kappa where there are two coders."""
+        found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
+        if len(codes) == 2:
+            kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
+            found += [
+                cohen_kappa(
+                    *codes,
+                    weights=kind,
+                    levels=self.names,
+                    unit_weights=self.w,
+                    level=self.level,
+                )
+                for kind in kinds
+            ]
+        alpha = krippendorff_alpha(
+            codes,
+            scale=self.scale,
+            levels=self.names,
+            unit_weights=self.w,
+            level=self.level,
+            n_bootstrap=self.n_bootstrap,
+            seed=self.seed,
+        )
+        ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
+        return (*found, alpha, ac1)
 
 
 def validate(
@@ -62,6 +91,7 @@ def validate(
     level: float = 0.95,
     n_bootstrap: int = 2000,
     seed: int = 0,
+    several: bool | None = None,
 ) -> Validation:
     """Compares a model's labels with the codes of people.
 
@@ -86,6 +116,9 @@ def validate(
         level: Of the confidence intervals.
         n_bootstrap: Draws for those intervals that need them.
         seed: Of the draws.
+        several: Whether a text may have several labels, joined by "; ", "" or "none" for
+            none of them. Each is measured as a yes or no of its own, and accuracy is the
+            share of texts with exactly the right ones. None: as `coded` or `gold` know.
 
     Raises:
         TypeError: An argument is of another type.
@@ -95,14 +128,23 @@ def validate(
     checks.choice("scale", scale, SCALES)
     answers = answers_of(coded, label, prob, labels)
     codes = codes_of(gold, truth, coded, answers)
-    answers, codes = in_one_form(answers, codes)
-    names = _names(answers, codes, scale)
-    right, n_ties = _majority(codes.codes)
+    are_sets = sets.has_several(coded, gold) if several is None else several
+    if are_sets and scale != "nominal":
+        raise ValueError(f"scale must be 'nominal' of several labels, not {scale!r}")
+    answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
+    names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
+    right, n_ties = (
+        sets.majority_of(codes.codes, names or ()) if are_sets else _majority(codes.codes)
+    )
     given = [answers.labels[row] for row in codes.rows]
     weights = None if codes.inclusion is None else 1 / codes.inclusion
-    w = np.ones(len(given)) if weights is None else weights
     how = _How(
-        names=names, scale=scale, w=w, level=level, n_bootstrap=n_bootstrap, seed=seed
+        names=[False, True] if are_sets else names,
+        scale=scale,
+        w=np.ones(len(given)) if weights is None else weights,
+        level=level,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
     )
     measured = accuracy_of(
         given,
@@ -112,33 +154,72 @@ def validate(
         level=level,
         n_bootstrap=n_bootstrap,
         seed=seed,
+        several=are_sets,
     )
-    several = len(codes.codes) > 1
     judged = np.array(
         [a is not None and b is not None for a, b in zip(given, right, strict=True)],
         dtype=bool,
     )
     hits = np.array([a == b for a, b in zip(given, right, strict=True)], dtype=bool)
     calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
+    by_label = (
+        sets.by_label(given, right, codes.codes, measured.labels, how.coefficients)
+        if are_sets
+        else ()
+    )
     found = Validation(
         n_texts=len(answers.labels),
         n_gold=len(codes.rows),
         coders=codes.coders,
         is_weighted=weights is not None,
+        several=are_sets,
         scale=scale,
         level=level,
         accuracy=measured,
-        model_agreement=_agreement([given, right], how),
-        coder_agreement=_agreement(codes.codes, how) if several else (),
-        ceiling=_ceiling(codes.codes, given, w, level) if several else None,
-        brier=_brier(answers, codes, right, w, level),
+        model_agreement=how.coefficients([given, right])
+        if not are_sets
+        else sets.mean_of([each.model for each in by_label]),
+        coder_agreement=_between_people(codes, by_label, how),
+        label_agreement=by_label,
+        ceiling=_ceiling(codes.codes, given, how.w, level),
+        brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
         coverage=coverage,
         confidence=answers.confidence,
         wrong=_wrong(answers, codes, right, judged & ~hits),
         warnings=(),
     )
+    if are_sets:
+        found = _in_words(found)
     return found.with_warnings(warnings_of(found, answers, codes, n_ties))
+
+
+def _between_people(
+    codes: Codes, by_label: tuple[LabelAgreement, ...], how: _How
+) -> tuple[Agreement, ...]:
+    if len(codes.codes) < 2:
+        return ()
+    if by_label:
+        return sets.mean_of([each.people for each in by_label])
+    return how.coefficients(codes.codes)
+
+
+def _in_words(found: Validation) -> Validation:
+    """The same with texts for tuples of labels."""
+    names = found.labels
+    most = sets.told(found.accuracy.majority_label, names)
+    return replace(
+        found,
+        accuracy=replace(found.accuracy, majority_label=most),
+        wrong=tuple(
+            replace(
+                each,
+                label=sets.told(each.label, names),
+                truth=sets.told(each.truth, names),
+            )
+            for each in found.wrong
+        ),
+    )
 
 
 def _names(answers: Answers, codes: Codes, scale: Scale) -> list[Hashable] | None:
@@ -168,34 +249,6 @@ def _majority(codes: Sequence[Sequence[Code]]) -> tuple[list[Code], int]:
         n_ties += is_tie
         right.append(None if is_tie or not counted else counted[0][0])
     return right, n_ties
-
-
-def _agreement(codes: Sequence[Sequence[Code]], how: _How) -> tuple[Agreement, ...]:
-    """All coefficients; kappa where there are two coders."""
-    found = [percent_agreement(codes, unit_weights=how.w, level=how.level)]
-    if len(codes) == 2:
-        kinds = ("none",) if how.scale == "nominal" else ("none", "quadratic")
-        found += [
-            cohen_kappa(
-                *codes,
-                weights=kind,
-                levels=how.names,
-                unit_weights=how.w,
-                level=how.level,
-            )
-            for kind in kinds
-        ]
-    alpha = krippendorff_alpha(
-        codes,
-        scale=how.scale,
-        levels=how.names,
-        unit_weights=how.w,
-        level=how.level,
-        n_bootstrap=how.n_bootstrap,
-        seed=how.seed,
-    )
-    ac1 = gwet_ac1(codes, levels=how.names, unit_weights=how.w, level=how.level)
-    return (*found, alpha, ac1)
 
 
 def _by_confidence(
@@ -228,7 +281,7 @@ def _ceiling(
         people.append(alike / (m * (m - 1)))
         model.append(said.count(label) / m)
         weights.append(w[i])
-    if not people:
+    if not people:  # also where one person coded
         return None
     a, b, v = np.array(people), np.array(model), np.array(weights)
     return Ceiling(

@@ -60,28 +60,26 @@ def _of_numbers(found: Validation) -> list[str]:
 def _of_intervals(found: Validation) -> list[str]:
     """Where draws were asked for, and those or formulas give no width."""
     measured = found.accuracy
-    if any(each.interval == "none" for each in found.model_agreement):
+    if any(each.interval == "none" for each in found.coefficients):
         return []
-    told: list[tuple[str, Any]] = [("F1", each.f1) for each in measured.per_label]
-    told += [("macro F1", measured.macro_f1)]
-    told += [("balanced accuracy", measured.balanced_accuracy)]
-    told += [
-        (_NAMES.get(each.name, ""), each)
-        for each in (*found.model_agreement, *found.coder_agreement)
-    ]
+    measures: list[tuple[str, Any]] = [("F1", each.f1) for each in measured.per_label]
+    measures += [("macro F1", measured.macro_f1)]
+    measures += [("balanced accuracy", measured.balanced_accuracy)]
+    measures += [(_NAMES.get(each.name, ""), each) for each in found.coefficients]
     without = [
         name
-        for name, each in told
+        for name, each in measures
         if name and math.isnan(each.low) and not math.isnan(each.value)
     ]
     if not without:
         return []
     names = ", ".join(dict.fromkeys(without))
-    return [
+    told = (
         f"No interval is told of {names} where all texts are right, or all wrong: the "
         "bootstrap and the formulas give none there. Those of accuracy, precision and "
         "recall are good."
-    ]
+    )
+    return [told]
 
 
 def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:

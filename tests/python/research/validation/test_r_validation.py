@@ -9,8 +9,9 @@ import llamaherd as lh
 import pytest
 from llamaherd import _r
 
-OPTIONS = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
-MORE = {**OPTIONS, "levels": None, "weights": None, "kappa_weights": None}
+COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
+OPTIONS = {**COMMON, "several": None}
+MORE = {**COMMON, "levels": None, "weights": None, "kappa_weights": None}
 
 
 def value(status: dict[str, Any]) -> Any:
@@ -67,6 +68,20 @@ def test_validation_is_columns() -> None:
     plain = {**coded, "names": [], "probs": None, "texts": None}
     found = value(_r.validate(plain, gold, OPTIONS))
     assert (found["bins"], found["coverage"], found["confidence"]) == (None, None, None)
+
+
+def test_agreement_on_several_labels_is_columns() -> None:
+    coded = {"labels": ["a; b", "b"], "names": ["a", "b"], "probs": None, "texts": None}
+    gold = {"rows": None, "codes": [["b;a", "a"]], "coders": ["ann"], "is_sample": False}
+    found = value(_r.validate(coded, gold, {**OPTIONS, "several": True}))
+    assert found["several"] is True
+    assert found["confusion"] == []
+    of = found["label_agreement"]
+    assert of["label"] == ["a"] * 4 + ["b"] * 4
+    assert set(of["between"]) == {"model and people"}
+    assert of["name"] == ["percent", "kappa", "alpha", "ac1"] * 2
+    one = value(_r.validate(coded, gold, OPTIONS))
+    assert (one["several"], one["label_agreement"]) == (False, {})
 
 
 def test_coverage_goes_to_r_and_back() -> None:
