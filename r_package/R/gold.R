@@ -128,6 +128,7 @@ gold_sample <- function(
     names = as_py_list(check_names_of(names %||% known$names, error_call)),
     seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53)),
     several = several,
+    codebook = known$codebook,
     each = as_py_list(each)
   )
   columns <- py_columns(data, uses)

@@ -34,8 +34,8 @@
 #' @inheritParams agreement
 #' @param n_bootstrap Draws for the intervals of F1, balanced accuracy and alpha.
 #' @param several Whether a text may have several labels, joined by `"; "`, with `""` or `"none"`
-#'   for none of them. Each is measured as a yes or no of its own, and accuracy is the share of texts
-#'   with exactly the right ones. `NULL`: as `annotations` or `gold` know.
+#'   for none of them. Each is measured as a yes or no of its own, and accuracy is the share of
+#'   texts with exactly the right ones. `NULL`: as `annotations` or `gold` know.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
@@ -121,7 +121,8 @@ validate <- function(
       labels = as_codes(coded$labels),
       names = levels %||% list(),
       probs = coded_probs(coded, levels),
-      texts = texts_to_compare(coded, gold)
+      texts = texts_to_compare(coded, gold),
+      codebook = coded$codebook
     ),
     list(
       rows = as_py_list(gold$rows - 1L),
@@ -292,6 +293,7 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
       matrix(values, nrow = nrow(x))
     },
     texts = if (is_ours && isTRUE(info$text %in% names(x))) as.character(x[[info$text]]),
+    codebook = if (is_ours) info$codebook$content,
     several = is_ours && identical(info$codebook$type, "multiple"),
     frame = x
   )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.estimation import estimate as estimating
 from llamaherd.research.estimation.fitting import fit_regression
 from llamaherd.research.estimation.formulas import Matrices
-from llamaherd.research.estimation.gold import gold_sample
+from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.gold_use import used_gold
@@ -47,7 +49,11 @@ def gold_draw(
         columns: Those of the data frame that are used.
         n: Texts to draw.
         options: Those of `gold_sample`; `seed` as a float, if any; `each`, the columns
-            of several labels' probabilities, [] if there are none.
+            of several labels' probabilities, [] if there are none; `codebook` as JSON,
+            or None.
+
+    Warns:
+        UserWarning: See `gold_sample`.
     """
     arguments = dict(options)
     each = [columns[name] for name in arguments.pop("each")]
@@ -59,7 +65,11 @@ def gold_draw(
     if isinstance(arguments.get("allocation"), dict):
         sizes = arguments["allocation"]
         arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
-    return _for_r(gold_sample(dict(columns), n, **arguments))
+    content = arguments.pop("codebook")
+    drawn = gold_sample(dict(columns), n, **arguments)
+    if content is not None:
+        warn_of_examples(drawn, Codebook.from_dict(json.loads(content)).examples)
+    return _for_r(drawn)
 
 
 @boundary

@@ -31,6 +31,7 @@ class _Coded:
     probs: Any
     frame: dict[str, list[Any]]
     text: str | None
+    codebook: lh.Codebook | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,19 +91,21 @@ def validate(
 
     Args:
         coded: `labels`; `names` of all, [] if not known; `probs`, rows of all labels'
-            probabilities, or the labels' own, or None; `texts`, or None.
+            probabilities, or the labels' own, or None; `texts`, or None; `codebook` as
+            JSON, or None.
         gold: `rows` from 0, or None: all; `codes`, a list for each coder; `probs`, or
             None; `coders`, their names; `is_sample`; of a sample `texts` and the
             probabilities of all rows, `all_probs`.
         options: `scale`, `level`, `n_bootstrap`, `seed`, `several`.
     """
-    texts = coded["texts"]
+    texts, content = coded["texts"], coded["codebook"]
     labels = _Coded(
         labels=list(coded["labels"]),
         names=tuple(coded["names"]),
         probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
         frame={} if texts is None else {"text": list(texts)},
         text=None if texts is None else "text",
+        codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
     )
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
     if gold["is_sample"]:

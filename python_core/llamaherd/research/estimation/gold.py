@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.statistics import sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.research.coding.codebook import Example
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.statistics.sampling import Allocation
 
@@ -61,11 +65,14 @@ def gold_sample(
             as `data` knows, else not.
 
     Returns:
-        The sample. Texts that are missing are never drawn.
+        The sample. Texts that are missing, or blank, are never drawn.
 
     Raises:
         ValueError: An argument does not fit the data, or n does not fit the strata.
         TypeError: An argument is of another type.
+
+    Warns:
+        UserWarning: Texts of the sample are examples of the codebook.
     """
     texts = Population.of(
         data, text=text, label=label, id=id, names=names, several=several
@@ -114,7 +121,26 @@ def gold_sample(
         **({"several": True} if texts.several else {}),
         **more,
     }
-    return texts.sample(draw, design)
+    drawn = texts.sample(draw, design)
+    if isinstance(data, Coded):
+        warn_of_examples(drawn, getattr(data.codebook, "examples", ()))
+    return drawn
+
+
+def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
+    """Warns of texts of a sample that the model was told the labels of."""
+    rows = same_rows(drawn.texts, [each.text for each in examples])
+    if rows:
+        told = ", ".join(drawn.ids[i] for i in rows[:5])
+        more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+        warnings.warn(
+            f"{len(rows)} of {len(drawn)} texts of the gold sample are examples of the "
+            f"codebook (ids {told}{more}), whose labels the model was told: accuracy "
+            "measured by them is too high. Leave texts that are examples out of the data "
+            "before you draw",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _check_n(n: int, draw: sampling.Draw) -> None:

@@ -13,7 +13,7 @@ from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
-from llamaherd.research.coding.texts import sha256_of
+from llamaherd.research.coding.texts import is_blank, sha256_of
 from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
 
 if TYPE_CHECKING:
@@ -107,10 +107,12 @@ class Population:
 
     @cached_property
     def there(self) -> Ints:
-        """Rows that have a text; all where no column of texts is known."""
+        """Rows that have a text to code; all where no column of texts is known."""
         if self.text_column is None:
             return np.arange(len(self))
-        return np.flatnonzero([text is not None for text in self.texts])
+        return np.flatnonzero(
+            [text is not None and not is_blank(text) for text in self.texts]
+        )
 
     @cached_property
     def sha256(self) -> str:

@@ -28,6 +28,7 @@ class Answers:
         confidence: float64[n], probability of the label given, NaN where there is none;
             None: not known.
         texts: n texts; None: not known.
+        examples: Texts whose labels the model was told.
     """
 
     labels: list[Code]
@@ -35,6 +36,7 @@ class Answers:
     probs: Floats | None
     confidence: Floats | None
     texts: list[Any] | None
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,8 +99,14 @@ def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:
     probs, confidence = _probabilities(prob, labels, known)
     text = getattr(coded, "text", None)
     texts = frames.column(frame, text, "text") if isinstance(text, str) else None
+    examples = getattr(getattr(coded, "codebook", None), "examples", ())
     return Answers(
-        labels=labels, names=known, probs=probs, confidence=confidence, texts=texts
+        labels=labels,
+        names=known,
+        probs=probs,
+        confidence=confidence,
+        texts=texts,
+        examples=tuple(each.text for each in examples),
     )
 
 

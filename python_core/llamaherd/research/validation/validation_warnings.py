@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.research.coding.texts import same_rows
+
 if TYPE_CHECKING:
     from llamaherd.research.validation.compared import Answers, Codes
     from llamaherd.research.validation.validation import Validation
@@ -116,6 +118,15 @@ def _of_labels(found: Validation, answers: Answers, codes: Codes) -> list[str]:
     n_missing = sum(answers.labels[row] is None for row in codes.rows)
     if n_missing:
         told.append(f"{n_missing} texts with codes have no label and are left out.")
+    texts = [answers.texts[row] for row in codes.rows] if answers.texts else []
+    n_examples = len(same_rows(texts, answers.examples))
+    if n_examples:
+        told.append(
+            f"{n_examples} texts with codes are examples of the codebook, whose labels "
+            "the model was told: accuracy is too high, and estimates are not valid if "
+            "the examples were chosen from this gold sample. Leave their codes out, or "
+            "take other examples."
+        )
     known = set(answers.names)
     other = sorted(
         {

@@ -44,6 +44,7 @@ def test_validation_is_columns() -> None:
         "names": ["a", "b"],
         "probs": [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [float("nan")] * 2],
         "texts": ["w", "x", "y", "z"],
+        "codebook": None,
     }
     gold = {
         "rows": [0, 1, 2, 3],
@@ -71,7 +72,8 @@ def test_validation_is_columns() -> None:
 
 
 def test_agreement_on_several_labels_is_columns() -> None:
-    coded = {"labels": ["a; b", "b"], "names": ["a", "b"], "probs": None, "texts": None}
+    none = {"probs": None, "texts": None, "codebook": None}
+    coded = {"labels": ["a; b", "b"], "names": ["a", "b"], **none}
     gold = {"rows": None, "codes": [["b;a", "a"]], "coders": ["ann"], "is_sample": False}
     found = value(_r.validate(coded, gold, {**OPTIONS, "several": True}))
     assert found["several"] is True
