@@ -77,6 +77,9 @@ test_that("a sample is written, coded and read", {
   gold <- gold_sample(texts(), 4, text = text, label = label)
   expect_identical(write_gold(gold, path, coders = "ann"), path)
   expect_match(the$module$seen("gold_write"), "'coders': ['ann']", fixed = TRUE)
+  write_gold(gold, path, delimiter = ";")
+  expect_match(the$module$seen("gold_write"), "'delimiter': ';'", fixed = TRUE)
+  expect_error(write_gold(gold, path, delimiter = "|"), "`delimiter` must be")
   for (found in list(read_gold(path), read_gold(path, gold))) {
     expect_identical(found$codes, list(code = rep("yes", 4)))
     expect_identical(found$gold, rep("yes", 4))

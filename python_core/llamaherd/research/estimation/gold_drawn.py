@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -154,6 +154,7 @@ class GoldSample:
         blind: bool = True,
         shuffle: bool = True,
         bom: bool = True,
+        delimiter: Literal[",", ";", "\t"] = ",",
         overwrite: bool = False,
     ) -> None:
         """Writes a CSV to be coded, and a sidecar `path`.json with the design.
@@ -171,6 +172,8 @@ class GoldSample:
             shuffle: In a random order, from the draw's seed, so that codes of the first
                 texts only are a random part.
             bom: With the mark by which Excel knows UTF-8.
+            delimiter: Between cells. Where numbers have a decimal comma Excel expects
+                ";", and shows a file with "," as one column. `read_gold` knows all.
             overwrite: Whether a file that is there already may be lost.
 
         Raises:
@@ -178,6 +181,7 @@ class GoldSample:
                 something else in it, such as codes.
             OSError: It cannot be written.
         """
+        checks.choice("delimiter", delimiter, gold_file.DELIMITERS)
         names = list(coders) if coders is not None else self.coders or ["code"]
         for name in names:
             if not name or name in OURS or names.count(name) > 1:
@@ -205,7 +209,7 @@ class GoldSample:
                 self._cell(known[name][i]) if name in known else "" for name in names
             ]
             rows.append(cells)
-        content, there = gold_file.written(rows, bom), Path(path)
+        content, there = gold_file.written(rows, bom, delimiter), Path(path)
         if not overwrite and there.exists() and there.read_bytes() != content:
             raise ValueError(
                 f"path: {str(there)!r} is there already and may have codes in it: choose "

@@ -282,6 +282,17 @@ def test_codes_come_back(tmp_path: Path, delimiter: str, encoding: str) -> None:
         assert found.texts == gold.texts
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_files_for_spreadsheets_of_all_countries(tmp_path: Path, delimiter: Any) -> None:
+    path, drawn = tmp_path / "gold.csv", sample().with_codes({"a;b,c": ["yes"] * 20})
+    drawn.write(path, delimiter=delimiter)
+    first = path.read_text(encoding="utf-8-sig").splitlines()[0]
+    assert first == delimiter.join(['"id"', '"text"', '"a;b,c"'])
+    assert lh.read_gold(path).codes == drawn.codes
+    with pytest.raises(ValueError, match="delimiter must be one of"):
+        drawn.write(path, delimiter=":")  # type: ignore[arg-type]
+
+
 def test_a_file_is_in_a_random_order_unless_asked_otherwise(tmp_path: Path) -> None:
     gold = sample()
     for shuffle in (True, False):
