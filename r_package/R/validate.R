@@ -131,7 +131,8 @@ validate <- function(
       coders = as_py_list(gold$coders),
       is_sample = gold$is_sample,
       texts = if (!is.null(gold$texts)) text_list(gold$texts),
-      all_probs = if (!is.null(gold$all_probs)) as_py_list(as.double(gold$all_probs))
+      all_probs = if (!is.null(gold$all_probs)) as_py_list(as.double(gold$all_probs)),
+      design = gold$design
     ),
     options,
     error_call = error_call
@@ -374,6 +375,7 @@ gold_sample_parts <- function(gold) {
     several = isTRUE(gold$design$several),
     texts = gold$texts,
     text = gold$design$text,
+    design = gold$design,
     all_probs = gold$all_probs
   )
 }

@@ -42,6 +42,7 @@ class _Gold:
     coders: list[str]
     texts: list[str | None] | None
     all_probs: list[float] | None
+    design: dict[str, Any] | None
 
 
 @boundary
@@ -94,8 +95,8 @@ def validate(
             probabilities, or the labels' own, or None; `texts`, or None; `codebook` as
             JSON, or None.
         gold: `rows` from 0, or None: all; `codes`, a list for each coder; `probs`, or
-            None; `coders`, their names; `is_sample`; of a sample `texts` and the
-            probabilities of all rows, `all_probs`.
+            None; `coders`, their names; `is_sample`; of a sample `texts`, the
+            probabilities of all rows, `all_probs`, and `design`.
         options: `scale`, `level`, `n_bootstrap`, `seed`, `several`.
     """
     texts, content = coded["texts"], coded["codebook"]
@@ -110,7 +111,8 @@ def validate(
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
     if gold["is_sample"]:
         names = ("rows", "codes", "probs", "coders", "texts", "all_probs")
-        codes = _Gold(**{name: gold[name] for name in names})
+        design = _whole(gold["design"])
+        codes = _Gold(**{name: gold[name] for name in names}, design=design)
     found = lh.validate(
         labels,
         codes,
@@ -122,6 +124,15 @@ def validate(
         several=options["several"],
     )
     return _validation(found)
+
+
+def _whole(value: Any) -> Any:  # noqa: ANN401 - of a design
+    """Numbers that R has as floats only as they were."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    return value
 
 
 def _validation(found: lh.Validation) -> dict[str, Any]:

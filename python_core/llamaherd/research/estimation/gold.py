@@ -96,6 +96,7 @@ def gold_sample(
         strata = texts.strata(by)
         draw = sampling.draw_stratified(strata, n, rng, allocation)
         more = {"by": by or "label", "strata": dict(Counter(strata))}
+        more["drawn"] = dict(Counter(strata[i] for i in draw.rows))
         more["allocation"] = (
             allocation if isinstance(allocation, str) else dict(allocation)
         )

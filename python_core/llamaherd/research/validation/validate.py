@@ -172,6 +172,7 @@ def validate(
         n_gold=len(codes.rows),
         coders=codes.coders,
         is_weighted=weights is not None,
+        design=codes.design,
         several=are_sets,
         scale=scale,
         level=level,

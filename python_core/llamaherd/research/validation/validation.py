@@ -71,6 +71,7 @@ class Validation:
         n_gold: Texts that people coded.
         coders: Names of these people.
         is_weighted: Whether texts count by 1 / inclusion probability.
+        design: How the texts with codes were drawn, see `GoldSample`; None: not known.
         several: Whether texts may have several labels.
         scale: What distances between labels mean.
         level: Of the confidence intervals.
@@ -92,6 +93,7 @@ class Validation:
     n_gold: int
     coders: tuple[str, ...]
     is_weighted: bool
+    design: dict[str, Any] | None
     several: bool
     scale: Scale
     level: float
@@ -218,12 +220,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - a field's
     """What JSON has: no arrays, no tuples, no NaN."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

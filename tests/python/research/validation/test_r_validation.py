@@ -63,9 +63,12 @@ def test_validation_is_columns() -> None:
     assert sum(found["bins"]["n"]) == 3
     drawn = {**gold, "rows": [2, 0], "codes": [["b", "a"]], "probs": [0.5, 0.25]}
     drawn |= {"is_sample": True, "texts": None, "all_probs": None}
+    drawn |= {"design": {"kind": "stratified", "seed": 3.0, "strata": {"a": 2.0}}}
     weighted = value(_r.validate(coded, drawn, OPTIONS))
     assert weighted["is_weighted"]
     assert weighted["table"]["value"][0] == pytest.approx(4 / 6)
+    design = json.loads(weighted["json"])["design"]
+    assert design == {"kind": "stratified", "seed": 3, "strata": {"a": 2}}
     plain = {**coded, "names": [], "probs": None, "texts": None}
     found = value(_r.validate(plain, gold, OPTIONS))
     assert (found["bins"], found["coverage"], found["confidence"]) == (None, None, None)
