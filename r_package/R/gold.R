@@ -57,8 +57,8 @@
 #' @param shuffle Whether to write in a random order.
 #' @param bom Whether to write the mark by which Excel knows UTF-8.
 #' @param overwrite Whether a file that is there already, and may have codes in it, may be lost.
-#' @param delimiter What is between cells: `","`, `";"` or `"\t"`. Where numbers have a decimal comma
-#'   Excel expects `";"`, and shows a file with `","` as one column. `read_gold()` knows all.
+#' @param delimiter What is between cells: `","`, `";"` or `"\t"`. Where numbers have a decimal
+#'   comma Excel expects `";"`, and shows a file with `","` as one column. `read_gold()` knows all.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the rows of
 #'   `data` that were drawn; `ids`, `texts`, `labels` and `probs` of these; `all_probs`, the
 #'   inclusion probability of every row of `data`; `strata`; `names`; `codes`, a list with a

@@ -45,6 +45,8 @@
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
 #'     people (NULL of one), as [agreement()] has them. Of several labels means over the labels, and
 #'     `label_agreement` has those of each.
+#'   * `pairs`: a data frame of how far each two coders agree, the model among them: `first`,
+#'     `second`, and the columns of [agreement()]; NULL of one person.
 #'   * `confusion`, `reliability`: as [compute_confusion_matrices()] and [intercoder_reliability()]
 #'     have them, of the model (`model`) and people (`people`); the table counts texts as they are,
 #'     and of several labels there is none.
@@ -412,7 +414,8 @@ new_validation <- function(found, coded, options) {
       labels = label_frame(table, labels, found),
       model_agreement = new_agreement(found$model_agreement, options),
       coder_agreement = new_agreement(found$coder_agreement, options),
-      label_agreement = label_agreement(found$label_agreement),
+      label_agreement = agreement_by(found$label_agreement, c("label", "between")),
+      pairs = agreement_by(found$pairs, c("first", "second")),
       confusion = list(vs_gold = list(model = confusion), pairwise = NULL),
       reliability = reliability_of(found$model_agreement),
       bins = if (!is.null(found$bins)) as.data.frame(lapply(found$bins, numbers_of)),
@@ -439,12 +442,11 @@ new_agreement <- function(columns, options) {
   )
 }
 
-# A row for each of several labels and each coefficient, between the model and people, and between
-# people; NULL where a text has one label.
-label_agreement <- function(columns) {
+# A row for each coefficient, with further columns that tell what it is of; NULL if there is none.
+agreement_by <- function(columns, names) {
   if (length(columns) > 0) {
-    of <- list(label = as_text(columns$label), between = as_text(columns$between))
-    cbind(new_frame(of, length(of$label)), agreement_frame(columns))
+    of <- lapply(columns[names], as_text)
+    cbind(new_frame(of, length(of[[1]])), agreement_frame(columns))
   }
 }
 

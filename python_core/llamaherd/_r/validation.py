@@ -152,6 +152,7 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "model_agreement": _columns(found.model_agreement),
         "coder_agreement": _columns(found.coder_agreement),
         "label_agreement": _by_label(found),
+        "pairs": _pairs(found),
         "bins": None if found.calibration is None else _bins(found.calibration),
         "coverage": None if found.coverage is None else _curve(found.coverage),
         "confidence": None if found.confidence is None else found.confidence.tolist(),
@@ -290,6 +291,18 @@ def _by_label(found: lh.Validation) -> dict[str, list[Any]]:
         return {}
     labels, between, each = map(list, zip(*rows, strict=True))
     return {"label": labels, "between": between, **_columns(each)}
+
+
+def _pairs(found: lh.Validation) -> dict[str, list[Any]]:
+    """Agreement of each two coders as columns; {} of one person."""
+    rows = [(pair, each) for pair in found.pairs for each in pair.coefficients]
+    if not rows:
+        return {}
+    return {
+        "first": [clean(pair.first) for pair, _ in rows],
+        "second": [clean(pair.second) for pair, _ in rows],
+        **_columns([each for _, each in rows]),
+    }
 
 
 def _curve(curve: statistics.CoverageCurve) -> dict[str, Any]:

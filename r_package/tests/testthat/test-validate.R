@@ -281,6 +281,19 @@ test_that("people's numbers are the labels that numbers became", {
   expect_identical(found$table$value[found$table$measure == "accuracy"], 1)
 })
 
+test_that("each two coders are compared", {
+  skip_if_no_llamaherd()
+  people <- data.frame(ann = truth, bob = rev(truth), eve = model)
+  found <- validate(model, people)
+  expect_identical(found$pairs$first[c(1, 3, 5)], rep("model", 3))
+  expect_identical(found$pairs$second[c(1, 3, 5)], names(people))
+  kappa <- found$pairs[found$pairs$coefficient == "kappa", ]
+  expect_equal(kappa$value[[3]], 1)
+  two <- agreement(truth, rev(truth))
+  expect_equal(kappa$value[[4]], two$value[two$coefficient == "kappa"])
+  expect_null(validate(model, truth)$pairs)
+})
+
 test_that("a text may have several labels", {
   skip_if_no_llamaherd()
   model <- rep(c("a; b", "a", "", NA), 10)

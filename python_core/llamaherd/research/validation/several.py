@@ -81,6 +81,11 @@ def told(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tuple, or
     return None if label is None else joined(label) or none_of(map(str, names))
 
 
+def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
+    """Whether each coder gave each text this label."""
+    return [[None if each is None else name in each for each in row] for row in codes]
+
+
 def by_label(
     given: Sequence[Any],
     right: Sequence[Any],
@@ -97,17 +102,11 @@ def by_label(
         names: All labels.
         coefficients: Of several coders.
     """
-
-    def on(name: Hashable, codes: Sequence[Any]) -> tuple[Agreement, ...]:
-        return coefficients(
-            [[None if each is None else name in each for each in row] for row in codes]
-        )
-
     return tuple(
         LabelAgreement(
             label=name,
-            model=on(name, [given, right]),
-            people=on(name, people) if len(people) > 1 else (),
+            model=coefficients(yes_or_no(name, [given, right])),
+            people=coefficients(yes_or_no(name, people)) if len(people) > 1 else (),
         )
         for name in names
     )

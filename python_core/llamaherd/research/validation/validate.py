@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,12 @@ from llamaherd.research.statistics.intervals import Measure, level_of, mean, sha
 from llamaherd.research.statistics.ratings import SCALES
 from llamaherd.research.validation import several as sets
 from llamaherd.research.validation.compared import answers_of, codes_of, in_one_form
-from llamaherd.research.validation.validation import Ceiling, Validation, Wrong
+from llamaherd.research.validation.validation import (
+    Ceiling,
+    PairAgreement,
+    Validation,
+    Wrong,
+)
 from llamaherd.research.validation.validation_warnings import warnings_of
 
 if TYPE_CHECKING:
@@ -51,21 +57,25 @@ class _How:
     n_bootstrap: int
     seed: int
 
-    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """All of them; kappa where there are two coders."""
+    def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Share alike, and kappa where there are two coders."""
         found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
-        if len(codes) == 2:
-            kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
-            found += [
-                cohen_kappa(
-                    *codes,
-                    weights=kind,
-                    levels=self.names,
-                    unit_weights=self.w,
-                    level=self.level,
-                )
-                for kind in kinds
-            ]
+        kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
+        found += [
+            cohen_kappa(
+                *codes,
+                weights=kind,
+                levels=self.names,
+                unit_weights=self.w,
+                level=self.level,
+            )
+            for kind in kinds
+            if len(codes) == 2
+        ]
+        return tuple(found)
+
+    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """These, alpha and AC1."""
         alpha = krippendorff_alpha(
             codes,
             scale=self.scale,
@@ -76,7 +86,7 @@ class _How:
             seed=self.seed,
         )
         ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
-        return (*found, alpha, ac1)
+        return (*self.kappas(codes), alpha, ac1)
 
 
 def validate(
@@ -182,6 +192,7 @@ def validate(
         else sets.mean_of([each.model for each in by_label]),
         coder_agreement=_between_people(codes, by_label, how),
         label_agreement=by_label,
+        pairs=_pairs(given, codes, measured.labels if are_sets else None, how),
         ceiling=_ceiling(codes.codes, given, how.w, level),
         brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
@@ -203,6 +214,26 @@ def _between_people(
     if by_label:
         return sets.mean_of([each.people for each in by_label])
     return how.coefficients(codes.codes)
+
+
+def _pairs(
+    given: Sequence[Code], codes: Codes, names: Sequence[Any] | None, how: _How
+) -> tuple[PairAgreement, ...]:
+    """Of each two coders, the model first; `names` are those of several labels."""
+    if len(codes.codes) < 2:
+        return ()
+    columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
+    return tuple(
+        PairAgreement(
+            first=first,
+            second=second,
+            coefficients=how.kappas(both)
+            if names is None
+            else sets.mean_of([how.kappas(sets.yes_or_no(n, both)) for n in names]),
+        )
+        for (first, a), (second, b) in combinations(columns, 2)
+        for both in [(a, b)]
+    )
 
 
 def _in_words(found: Validation) -> Validation:

@@ -44,6 +44,22 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairAgreement:
+    """How far two coders agree.
+
+    Attributes:
+        first: Its name; "model" for the model.
+        second: The other one's.
+        coefficients: Share alike and kappa, weighted too where labels have an order; of
+            several labels their means over the labels.
+    """
+
+    first: str
+    second: str
+    coefficients: tuple[Agreement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
     """A text that the model got wrong.
 
@@ -80,6 +96,7 @@ class Validation:
             several labels their means over the labels, as those below.
         coder_agreement: Those between the people; () of one.
         label_agreement: Of several labels those of each label; else ().
+        pairs: Of each two coders, the model among them; () of one person.
         ceiling: What a second person reaches; None of one.
         brier: Brier score; None without probabilities of all labels.
         calibration: Calibration error; None if it is not known how sure the model is.
@@ -101,6 +118,7 @@ class Validation:
     model_agreement: tuple[Agreement, ...]
     coder_agreement: tuple[Agreement, ...]
     label_agreement: tuple[LabelAgreement, ...]
+    pairs: tuple[PairAgreement, ...]
     ceiling: Ceiling | None
     brier: Measure | None
     calibration: CalibrationError | None
@@ -193,11 +211,16 @@ def _of_accuracy(found: Accuracy) -> list[Row]:
 def _of_agreement(found: Validation) -> list[Row]:
     parts = [("", found.model_agreement, found.coder_agreement)]
     parts += [(str(of.label), of.model, of.people) for of in found.label_agreement]
-    return [
+    rows = [
         _row(part, each.name, label, each)
         for label, model, people in parts
         for part, of in (("model and people", model), ("between people", people))
         for each in of
+    ]
+    return rows + [
+        _row("pair", each.name, f"{pair.first} / {pair.second}", each)
+        for pair in found.pairs
+        for each in pair.coefficients
     ]
 
 

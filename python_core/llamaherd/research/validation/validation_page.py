@@ -40,6 +40,7 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
         _labels(found),
         _agreement(found),
         _by_label(found),
+        _pairs(found),
         _confusion(found),
         _wrong(found, first),
         [line for warning in found.warnings for line in _wrapped(warning)],
@@ -139,6 +140,23 @@ def _by_label(found: Validation) -> list[str]:
     if len(rows) == 1:
         return []
     return table(rows if found.coder_agreement else [row[:2] for row in rows])
+
+
+def _pairs(found: Validation) -> list[str]:
+    """Kappa of each two of three people and more, and of the model and each of them."""
+    if len(found.coders) < 3:
+        return []
+    kappa = {(pair.first, pair.second): pair.coefficients[-1] for pair in found.pairs}
+    title = _NAMES[found.pairs[0].coefficients[-1].name]
+    for cell in (with_interval, lambda each: number(each.value)):
+        rows = [[title, *found.coders]]
+        for first in ("model", *found.coders[:-1]):
+            pairs = [kappa.get((first, second)) for second in found.coders]
+            rows.append([first, *("" if each is None else cell(each) for each in pairs)])
+        lines = table(rows)
+        if max(map(len, lines)) <= _WIDTH:
+            break
+    return lines
 
 
 def _confusion(found: Validation) -> list[str]:

@@ -91,5 +91,6 @@ def test_three_people_decide_on_each_label() -> None:
     codes = [["a"], ["a; b"], ["b"]]
     found = lh.validate(["a; b"], codes, several=True)
     assert found.accuracy.accuracy.value == 1
+    assert found.pairs[0].coefficients[0].value == 0.5  # the model and the first
     tied = lh.validate(["a; b"], codes[:2], several=True)
     assert tied.accuracy.n == 0
