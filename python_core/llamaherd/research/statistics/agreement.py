@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -87,7 +88,7 @@ def percent_agreement(
     Args:
         codes: For each coder the codes of n units; None is missing.
         kind: See above. With two coders both are the same.
-        tolerance: Numbers that are no farther apart agree; for `kind="all"`.
+        tolerance: Numbers that are no farther apart agree.
         unit_weights: float[n], as 1 / inclusion probability.
         level: Of the interval: Wilson's, see `intervals.share`.
 
@@ -98,7 +99,12 @@ def percent_agreement(
     checks.real("tolerance", tolerance, 0, 1e300)
     ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
-    if kind == "all" or tolerance:
+    if kind == "pairs" and tolerance:
+        given = np.append(ratings.numbers, math.nan)[ratings.indices]
+        near, n_pairs = _pairs_near(given, tolerance)
+        complete = np.asarray(n_pairs > 0)
+        hits = near[complete] / n_pairs[complete]
+    elif kind == "all":
         complete = (ratings.indices >= 0).all(axis=0)
         given = ratings.indices[:, complete]
         of = ratings.numbers[given] if tolerance else given.astype(float)
@@ -246,6 +252,13 @@ def _pairs_alike(counts: Floats) -> Floats:
     """float64[n]: the share of each unit's pairs of codes that are the same."""
     n_codes = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))
+
+
+def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """float64[n] each, for float64[m, n]: pairs of codes that are near, and all pairs."""
+    apart = [abs(a - b) for a, b in combinations(numbers, 2)]  # NaN where one is missing
+    near = sum((each <= tolerance).astype(float) for each in apart)
+    return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
 
 
 def _root_of_squares(parts: Floats, n: int) -> float:

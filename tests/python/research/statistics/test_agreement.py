@@ -197,6 +197,17 @@ def test_percent_agreement() -> None:
     assert within.value == pytest.approx((spread <= 1).mean())
 
 
+def test_percent_agreement_of_pairs_within_a_tolerance() -> None:
+    codes = [[1, 5, 2, None, 3], [2, 1, 2, 4, None], [3, 1, None, 5, None]]
+    found = percent_agreement(codes, tolerance=1)
+    assert found.value == pytest.approx((2 / 3 + 1 / 3 + 1 + 1) / 4)
+    assert found.n_units == 4
+    # So small a tolerance is none.
+    exact = percent_agreement(codes, tolerance=1e-9)
+    assert exact.value == pytest.approx(percent_agreement(codes).value)
+    assert percent_agreement([[], []], tolerance=1).n_units == 0
+
+
 def test_missing_is_none_nan_or_na() -> None:
     plain = [["a", "b", "a", None], ["a", "a", "a", "b"]]
     for missing in (math.nan, pd.NA, np.float64("nan")):
