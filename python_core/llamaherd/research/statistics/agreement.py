@@ -99,16 +99,16 @@ def percent_agreement(
     checks.real("tolerance", tolerance, 0, 1e300)
     ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
-    if kind == "pairs" and tolerance:
-        given = np.append(ratings.numbers, math.nan)[ratings.indices]
-        near, n_pairs = _pairs_near(given, tolerance)
-        complete = np.asarray(n_pairs > 0)
-        hits = near[complete] / n_pairs[complete]
-    elif kind == "all":
+    if kind == "all":
         complete = (ratings.indices >= 0).all(axis=0)
         given = ratings.indices[:, complete]
         of = ratings.numbers[given] if tolerance else given.astype(float)
         hits = np.ptp(of, axis=0) <= tolerance if given.size else np.zeros(0)
+    elif tolerance:
+        numbers = np.append(ratings.numbers, math.nan)[ratings.indices]
+        near, n_pairs = _pairs_near(numbers, tolerance)
+        complete = n_pairs > 0
+        hits = near[complete] / n_pairs[complete]
     else:
         counts = ratings.counts
         n_codes = counts.sum(axis=1)

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     )
     from llamaherd.research.statistics.ratings import Code, Flags, Floats, Scale
     from llamaherd.research.validation.compared import Answers, Codes
-    from llamaherd.research.validation.several import LabelAgreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,11 +171,6 @@ def validate(
     )
     hits = np.array([a == b for a, b in zip(given, right, strict=True)], dtype=bool)
     calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
-    by_label = (
-        sets.by_label(given, right, codes.codes, measured.labels, how.coefficients)
-        if are_sets
-        else ()
-    )
     found = Validation(
         n_texts=len(answers.labels),
         n_gold=len(codes.rows),
@@ -187,12 +181,7 @@ def validate(
         scale=scale,
         level=level,
         accuracy=measured,
-        model_agreement=how.coefficients([given, right])
-        if not are_sets
-        else sets.mean_of([each.model for each in by_label]),
-        coder_agreement=_between_people(codes, by_label, how),
-        label_agreement=by_label,
-        pairs=_pairs(given, codes, measured.labels if are_sets else None, how),
+        **_agreements(given, right, codes, measured.labels if are_sets else None, how),
         ceiling=_ceiling(codes.codes, given, how.w, level),
         brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
@@ -206,20 +195,36 @@ def validate(
     return found.with_warnings(warnings_of(found, answers, codes, n_ties))
 
 
-def _between_people(
-    codes: Codes, by_label: tuple[LabelAgreement, ...], how: _How
-) -> tuple[Agreement, ...]:
-    if len(codes.codes) < 2:
-        return ()
-    if by_label:
-        return sets.mean_of([each.people for each in by_label])
-    return how.coefficients(codes.codes)
+def _agreements(
+    given: Sequence[Code],
+    right: Sequence[Code],
+    codes: Codes,
+    names: Sequence[Hashable] | None,
+    how: _How,
+) -> dict[str, Any]:
+    """Fields of a validation; `names` are the labels where a text may have several."""
+    pairs = _pairs(given, codes, names, how)
+    if names is not None:
+        of = sets.by_label(given, right, codes.codes, names, how.coefficients)
+        return {
+            "model_agreement": sets.mean_of([each.model for each in of]),
+            "coder_agreement": sets.mean_of([each.people for each in of]),
+            "label_agreement": of,
+            "pairs": pairs,
+        }
+    several_people = len(codes.codes) > 1
+    return {
+        "model_agreement": how.coefficients([given, right]),
+        "coder_agreement": how.coefficients(codes.codes) if several_people else (),
+        "label_agreement": (),
+        "pairs": pairs,
+    }
 
 
 def _pairs(
-    given: Sequence[Code], codes: Codes, names: Sequence[Any] | None, how: _How
+    given: Sequence[Code], codes: Codes, names: Sequence[Hashable] | None, how: _How
 ) -> tuple[PairAgreement, ...]:
-    """Of each two coders, the model first; `names` are those of several labels."""
+    """Of each two coders, the model first; `names` as above."""
     if len(codes.codes) < 2:
         return ()
     columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]

@@ -92,5 +92,8 @@ def test_three_people_decide_on_each_label() -> None:
     found = lh.validate(["a; b"], codes, several=True)
     assert found.accuracy.accuracy.value == 1
     assert found.pairs[0].coefficients[0].value == 0.5  # the model and the first
+    nothing = lh.validate([""] * 3, [["none"] * 3] * 2, several=True)
+    assert (nothing.labels, nothing.accuracy.accuracy.value) == ((), 1)
+    assert "all labels right" in repr(nothing)
     tied = lh.validate(["a; b"], codes[:2], several=True)
     assert tied.accuracy.n == 0
