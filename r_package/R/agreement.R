@@ -21,6 +21,7 @@
 #' * `ac1`: Gwet's (2008), with his standard error and an interval by t.
 #'
 #' A coefficient is NA where it is not defined: if all codes are the same, chance cannot disagree.
+#' Where all coders agree `kappa`, `alpha` and `ac1` have no interval: their formulas give no width.
 #'
 #' @param ... Codes: a data frame or matrix with a column for each coder, or a vector for each.
 #'   Factors, text or numbers; NA is missing.

@@ -1,7 +1,8 @@
 # Columns of data frames of coded texts, as Python takes them.
 
-# Columns that annotate_texts() knows: label, text, margin and prob, and names, the labels. An
-# empty list for other data frames.
+# Columns that annotate_texts() knows: label, text, margin and prob; names, the labels; codebook, as
+# JSON; several, whether a text may have more than one label; each, the columns of their
+# probabilities. An empty list for other data frames.
 coded_columns <- function(data) {
   if (!inherits(data, "llamaherd_coded")) {
     return(list())
@@ -14,7 +15,10 @@ coded_columns <- function(data) {
     text = there(known$text),
     names = known$names,
     margin = there(by_role$margin),
-    prob = there(by_role$prob)
+    prob = there(by_role$prob),
+    codebook = known$codebook$content,
+    several = identical(known$codebook$type, "multiple"),
+    each = intersect(unname(known$probs), names(data))
   )
 }
 

@@ -25,7 +25,10 @@
 #' tell what the model said (`blind`), is in a random order, so that those who do not come to the
 #' end have coded a random part, and has a mark by which Excel knows UTF-8. Texts that a
 #' spreadsheet would run as formulas get an apostrophe in front, which `read_gold()` takes away.
-#' Beside it lies `<path>.json` with the design; `read_gold()` needs that or the sample.
+#' Of several labels a cell has all that apply, in any order, with semicolons between them, or the
+#' word `none` (`(none)` if a label is called so): an empty cell is not coded yet.
+#'
+#' Beside the CSV lies `<path>.json` with the design; `read_gold()` needs that or the sample.
 #'
 #' @param data What [annotate_texts()] returned, or another data frame with a row for each text.
 #' @param n How many texts to draw.
@@ -35,20 +38,27 @@
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL`: those of
 #'   `data` if it knows them; numbers of rows are identifiers otherwise.
 #' @param confidence For `"uncertainty"`: a column, or a number for each text, of how sure the model
-#'   is, from 0 to 1. `NULL`: the column `margin` of [annotate_texts()].
+#'   is, from 0 to 1. `NULL`: the column `margin` of [annotate_texts()]; of several labels
+#'   `2 * abs(p - 1/2)` of the one that is least sure.
 #' @param floor For `"uncertainty"`: no text's probability is below `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 are drawn where a stratum has them.
 #' @param names The labels that codes may be. `NULL`: those of `data`.
 #' @param seed A whole number. `NULL`: a random one, which the result's `design` tells.
+#' @param several Whether a text may have several labels, joined by `"; "`. `NULL`: as `data` knows,
+#'   else not.
 #' @param gold A `llamaherd_gold`.
 #' @param path Of a CSV. For `read_gold()` also several, of a coder each, or a data frame with a
 #'   column `id` and one for each coder. Texts of the sample without a row are told in a warning.
-#' @param coders Names of the columns for codes.
+#' @param coders Names of the columns for codes. For `read_gold()` `NULL` stands for all further
+#'   columns but those in which nothing is a label, which a warning tells; of a data frame the
+#'   model's labels are left out, too.
 #' @param blind Whether to leave out the model's label and the probability.
 #' @param shuffle Whether to write in a random order.
 #' @param bom Whether to write the mark by which Excel knows UTF-8.
 #' @param overwrite Whether a file that is there already, and may have codes in it, may be lost.
+#' @param delimiter What is between cells: `","`, `";"` or `"\t"`. Where numbers have a decimal
+#'   comma Excel expects `";"`, and shows a file with `","` as one column. `read_gold()` knows all.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the rows of
 #'   `data` that were drawn; `ids`, `texts`, `labels` and `probs` of these; `all_probs`, the
 #'   inclusion probability of every row of `data`; `strata`; `names`; `codes`, a list with a
@@ -86,7 +96,8 @@ gold_sample <- function(
   floor = 0.3,
   allocation = "proportional",
   names = NULL,
-  seed = NULL
+  seed = NULL,
+  several = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(data, error_call)
@@ -99,7 +110,9 @@ gold_sample <- function(
   if (identical(prob, "uncertainty")) {
     confidence <- confidence %||% known$margin %||% known$prob
   }
-  uses <- c(text, label, id, by, if (is.character(confidence)) confidence)
+  several <- if (is.null(several)) isTRUE(known$several) else check_flag(several)
+  each <- if (several && identical(prob, "uncertainty")) known$each
+  uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
   if (length(uses) == 0) {
     must <- "the column of texts, which people are to read"
     hint <- paste("There are", paste(names(data), collapse = ", "))
@@ -115,7 +128,10 @@ gold_sample <- function(
     floor = check_number(floor),
     allocation = check_allocation(allocation, error_call),
     names = as_py_list(check_names_of(names %||% known$names, error_call)),
-    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53))
+    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53)),
+    several = several,
+    codebook = known$codebook,
+    each = as_py_list(each)
   )
   columns <- py_columns(data, uses)
   drawn <- new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))
@@ -139,7 +155,8 @@ write_gold <- function(
   blind = TRUE,
   shuffle = TRUE,
   bom = TRUE,
-  overwrite = FALSE
+  overwrite = FALSE,
+  delimiter = ","
 ) {
   error_call <- rlang::current_env()
   json <- check_gold(gold, error_call)
@@ -149,6 +166,7 @@ write_gold <- function(
     blind = check_flag(blind),
     shuffle = check_flag(shuffle),
     bom = check_flag(bom),
+    delimiter = check_choice(delimiter, c(",", ";", "\t")),
     overwrite = check_flag(overwrite)
   )
   py_call("gold_write", json, expand_path(path), options)
@@ -158,14 +176,18 @@ write_gold <- function(
 
 #' @rdname gold_sample
 #' @export
-read_gold <- function(path, gold = NULL) {
+read_gold <- function(path, gold = NULL, coders = NULL) {
   error_call <- rlang::current_env()
   json <- if (!is.null(gold)) check_gold(gold, error_call)
+  coders <- if (!is.null(coders)) as_py_list(check_text(coders))
   if (is.data.frame(path)) {
-    return(gold_of_frame(path, json, error_call))
+    if (is.null(json)) {
+      abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
+    }
+    return(new_gold(py_call("gold_read", py_columns(path, names(path)), json, coders)))
   }
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  read <- new_gold(py_call("gold_read", as_py_list(paths), json))
+  read <- new_gold(py_call("gold_read", as_py_list(paths), json, coders))
   document_event("read_gold", \() {
     list(
       paths = lapply(paths, log_path),
@@ -174,21 +196,6 @@ read_gold <- function(path, gold = NULL) {
     )
   })
   read
-}
-
-gold_of_frame <- function(frame, json, error_call) {
-  ours <- c("id", "text", "model_label", "inclusion_prob", "label", "prob")
-  coders <- setdiff(names(frame), ours)
-  if (!"id" %in% names(frame) || length(coders) == 0) {
-    must <- "the path of a CSV, or a data frame with a column id and one for each coder"
-    abort_argument("path", must, frame, error_call)
-  }
-  if (is.null(json)) {
-    abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
-  }
-  codes <- rlang::set_names(lapply(coders, \(name) as_py_column(frame[[name]])), coders)
-  ids <- as_py_list(as.character(frame$id))
-  new_gold(py_call("gold_codes", json, ids, codes, error_call = error_call))
 }
 
 #' How many texts people have to code

@@ -136,7 +136,12 @@ picture_scores <- function(x) {
 }
 
 picture_confusion <- function(x) {
-  counts <- x$confusion$vs_gold$model
+  counts <- x$confusion$vs_gold$model %||%
+    abort(
+      "Texts with several labels have no confusion matrix.",
+      "argument",
+      rlang::caller_env()
+    )
   counts <- matrix(as.integer(counts), nrow(counts), dimnames = dimnames(counts))
   total <- rowSums(counts)
   names <- x$labels$label

@@ -33,6 +33,9 @@
 #'   NULL: what [annotate_texts()] put there.
 #' @inheritParams agreement
 #' @param n_bootstrap Draws for the intervals of F1, balanced accuracy and alpha.
+#' @param several Whether a text may have several labels, joined by `"; "`, with `""` or `"none"`
+#'   for none of them. Each is measured as a yes or no of its own, and accuracy is the share of
+#'   texts with exactly the right ones. `NULL`: as `annotations` or `gold` know.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
@@ -40,16 +43,20 @@
 #'   * `labels`: a data frame with a row for each label: how often people and the model gave it,
 #'     precision, recall and F1.
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
-#'     people (NULL of one), as [agreement()] has them.
+#'     people (NULL of one), as [agreement()] has them. Of several labels means over the labels, and
+#'     `label_agreement` has those of each.
+#'   * `pairs`: a data frame of how far each two coders agree, the model among them: `first`,
+#'     `second`, and the columns of [agreement()]; NULL of one person.
 #'   * `confusion`, `reliability`: as [compute_confusion_matrices()] and [intercoder_reliability()]
-#'     have them, of the model (`model`) and people (`people`); the table counts texts as they are.
+#'     have them, of the model (`model`) and people (`people`); the table counts texts as they are,
+#'     and of several labels there is none.
 #'   * `bins`: for a reliability diagram, a data frame; NULL if it is not known how sure the model
 #'     is.
 #'   * `coverage`: see [coverage_curve()]; NULL likewise.
 #'   * `wrong`: a data frame of the texts that the model got wrong, the surest first: `row`,
 #'     `label`, `truth`, `prob` and, if it is known, `text`.
 #'   * `warnings`: what to think of before all that is believed.
-#'   * `n_texts`, `n_gold`, `coders`, `is_weighted`, `scale`, `level`, `prob`.
+#'   * `n_texts`, `n_gold`, `coders`, `is_weighted`, `several`, `scale`, `level`, `prob`.
 #'
 #'   For several models a `llamaherd_comparison`, which prints as a page: a list with `confusion`
 #'   and `reliability`.
@@ -85,7 +92,8 @@ validate <- function(
   scale = NULL,
   level = 0.95,
   n_bootstrap = 2000L,
-  seed = 0L
+  seed = 0L,
+  several = NULL
 ) {
   error_call <- rlang::current_env()
   if (is_of_models(annotations, gold, sample_col, model_col)) {
@@ -97,19 +105,17 @@ validate <- function(
     # Labels may be numbers that became text: people's are then compared as text, too.
     gold$codes <- lapply(gold$codes, \(x) if (is.numeric(x)) as.character(x) else x)
   }
+  several <- if (is.null(several)) coded$several || gold$several else check_flag(several)
   columns <- c(list(coded$labels), gold$codes)
   scale <- check_scale(scale, columns, error_call)
-  levels <- check_levels(
-    label_levels %||% coded$names,
-    columns,
-    error_call,
-    "label_levels"
-  )
+  levels <- label_levels %||% coded$names
+  levels <- check_levels(levels, if (!several) columns, error_call, "label_levels")
   options <- list(
     scale = scale,
     level = check_number(level),
     n_bootstrap = check_whole(n_bootstrap, min = 0),
-    seed = check_whole(seed, min = 0)
+    seed = check_whole(seed, min = 0),
+    several = several
   )
   found <- py_call(
     "validate",
@@ -117,7 +123,8 @@ validate <- function(
       labels = as_codes(coded$labels),
       names = levels %||% list(),
       probs = coded_probs(coded, levels),
-      texts = texts_to_compare(coded, gold)
+      texts = texts_to_compare(coded, gold),
+      codebook = coded$codebook
     ),
     list(
       rows = as_py_list(gold$rows - 1L),
@@ -126,7 +133,8 @@ validate <- function(
       coders = as_py_list(gold$coders),
       is_sample = gold$is_sample,
       texts = if (!is.null(gold$texts)) text_list(gold$texts),
-      all_probs = if (!is.null(gold$all_probs)) as_py_list(as.double(gold$all_probs))
+      all_probs = if (!is.null(gold$all_probs)) as_py_list(as.double(gold$all_probs)),
+      design = gold$design
     ),
     options,
     error_call = error_call
@@ -262,7 +270,8 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
       must <- "a data frame, or a vector with a label for each text"
       abort_argument("annotations", must, x, error_call)
     }
-    return(list(labels = x, prob = coded_prob(NULL, prob, length(x), error_call)))
+    prob <- coded_prob(NULL, prob, length(x), error_call)
+    return(list(labels = x, prob = prob, several = FALSE))
   }
   info <- attr(x, "llamaherd")
   label <- if (is_default && !is.null(info$label)) info$label else check_string(label_col)
@@ -287,6 +296,8 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
       matrix(values, nrow = nrow(x))
     },
     texts = if (is_ours && isTRUE(info$text %in% names(x))) as.character(x[[info$text]]),
+    codebook = if (is_ours) info$codebook$content,
+    several = is_ours && identical(info$codebook$type, "multiple"),
     frame = x
   )
 }
@@ -342,7 +353,8 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
     rows = seq_len(n),
     codes = unname(gold),
     coders = ifelse(nzchar(names), names, paste("coder", seq_along(gold))),
-    is_sample = FALSE
+    is_sample = FALSE,
+    several = FALSE
   )
 }
 
@@ -359,18 +371,20 @@ gold_sample_parts <- function(gold) {
   list(
     rows = gold$rows,
     codes = unname(gold$codes),
-    probs = gold$prob,
+    probs = gold$probs,
     coders = names(gold$codes),
     is_sample = TRUE,
+    several = isTRUE(gold$design$several),
     texts = gold$texts,
     text = gold$design$text,
+    design = gold$design,
     all_probs = gold$all_probs
   )
 }
 
 new_validation <- function(found, coded, options) {
   labels <- as_text(found$labels)
-  confusion <- count_table(found$confusion, labels)
+  confusion <- if (!found$several) count_table(found$confusion, labels)
   texts <- c("part", "measure", "label")
   columns <- c(
     lapply(found$table[texts], as_text),
@@ -393,12 +407,15 @@ new_validation <- function(found, coded, options) {
       n_gold = found$n_gold,
       coders = as_text(found$coders),
       is_weighted = found$is_weighted,
+      several = found$several,
       scale = options$scale,
       level = options$level,
       table = table,
       labels = label_frame(table, labels, found),
       model_agreement = new_agreement(found$model_agreement, options),
       coder_agreement = new_agreement(found$coder_agreement, options),
+      label_agreement = agreement_by(found$label_agreement, c("label", "between")),
+      pairs = agreement_by(found$pairs, c("first", "second")),
       confusion = list(vs_gold = list(model = confusion), pairwise = NULL),
       reliability = reliability_of(found$model_agreement),
       bins = if (!is.null(found$bins)) as.data.frame(lapply(found$bins, numbers_of)),
@@ -423,6 +440,14 @@ new_agreement <- function(columns, options) {
     level = options$level,
     scale = options$scale
   )
+}
+
+# A row for each coefficient, with further columns that tell what it is of; NULL if there is none.
+agreement_by <- function(columns, names) {
+  if (length(columns) > 0) {
+    of <- lapply(columns[names], as_text)
+    cbind(new_frame(of, length(of[[1]])), agreement_frame(columns))
+  }
 }
 
 # A row for each label.

@@ -23,6 +23,7 @@ drawn <- list(
     confidence = sure,
     text = text,
     label = label,
+    id = key,
     seed = 2^40
   )
 )
@@ -35,9 +36,14 @@ results <- lapply(drawn, \(gold) {
     colClasses = "character",
     fileEncoding = "UTF-8-BOM"
   )
-  table$ann <- data$code[as.integer(table$id)]
+  row <- if (is.null(gold$design$id)) table$id else match(as.numeric(table$id), data$key)
+  table$ann <- data$code[as.integer(row)]
+  # In spreadsheets ids are numbers, and as.character() has them as 1e+05.
+  numbers <- data.frame(id = as.numeric(table$id), ann = table$ann)
+  of_frame <- read_gold(numbers, gold)
   utils::write.csv(table, path, row.names = FALSE, fileEncoding = "UTF-8")
   gold <- unserialize(serialize(read_gold(path, gold), NULL))
+  stopifnot(identical(of_frame, gold))
   fits <- list(
     shares = estimate(data, gold),
     groups = estimate(data, gold, outcome = "b", by = party),

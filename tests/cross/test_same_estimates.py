@@ -28,6 +28,7 @@ def texts(n: int = 600) -> dict[str, list[Any]]:
         "age": (rng.integers(20, 80, n) / 2 + 5 * (code == "b")).tolist(),
         "sure": rng.beta(4, 2, n).tolist(),
         "speaker": [f"s{i // 3}" for i in range(n)],
+        "key": [1e4 * (n - i) for i in range(n)],
     }
 
 
@@ -63,7 +64,13 @@ def test_r_says_what_python_says(tmp_path: Path) -> None:
             data, 150, by=["label", "party"], allocation="equal", seed=12, **known
         ),
         "uncertainty": lh.gold_sample(
-            data, 150, prob="uncertainty", confidence="sure", seed=2**40, **known
+            data,
+            150,
+            prob="uncertainty",
+            confidence="sure",
+            id="key",
+            seed=2**40,
+            **known,
         ),
     }
     for name, sample in drawn.items():

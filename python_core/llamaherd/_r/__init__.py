@@ -31,7 +31,6 @@ from llamaherd._r.embeddings import (
 from llamaherd._r.estimation import (
     estimate_means,
     estimate_regression,
-    gold_codes,
     gold_draw,
     gold_read,
     gold_size,
@@ -138,7 +137,6 @@ __all__ = [
     "file_sha256",
     "for_people",
     "generate_start",
-    "gold_codes",
     "gold_draw",
     "gold_read",
     "gold_size",

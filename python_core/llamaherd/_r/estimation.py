@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.estimation import estimate as estimating
 from llamaherd.research.estimation.fitting import fit_regression
 from llamaherd.research.estimation.formulas import Matrices
-from llamaherd.research.estimation.gold import gold_sample
+from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_read import read_gold, warn_of_missing
+from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.statistics import sampling
 
@@ -45,15 +48,28 @@ def gold_draw(
     Args:
         columns: Those of the data frame that are used.
         n: Texts to draw.
-        options: Those of `gold_sample`; `seed` as a float, if any.
+        options: Those of `gold_sample`; `seed` as a float, if any; `each`, the columns
+            of several labels' probabilities, [] if there are none; `codebook` as JSON,
+            or None.
+
+    Warns:
+        UserWarning: See `gold_sample`.
     """
     arguments = dict(options)
+    each = [columns[name] for name in arguments.pop("each")]
+    if each and arguments["confidence"] is None:
+        probs = np.array(each, dtype=np.float64).T  # None becomes NaN
+        arguments["confidence"] = confidence_of(probs).tolist()
     if arguments.get("seed") is not None:
         arguments["seed"] = int(arguments["seed"])
     if isinstance(arguments.get("allocation"), dict):
         sizes = arguments["allocation"]
         arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
-    return _for_r(gold_sample(dict(columns), n, **arguments))
+    content = arguments.pop("codebook")
+    drawn = gold_sample(dict(columns), n, **arguments)
+    if content is not None:
+        warn_of_examples(drawn, Codebook.from_dict(json.loads(content)).examples)
+    return _for_r(drawn)
 
 
 @boundary
@@ -63,36 +79,20 @@ def gold_write(sample: str, path: str, options: Mapping[str, Any]) -> None:
 
 
 @boundary
-def gold_read(paths: Sequence[str], sample: str | None) -> dict[str, Any]:
-    """Reads what people coded; without `sample` from the sidecar of the first file."""
-    known = None if sample is None else GoldSample.from_json(sample)
-    return _for_r(read_gold(list(paths), known))
-
-
-@boundary
-def gold_codes(
-    sample: str, ids: Sequence[str], codes: Mapping[str, Sequence[Any]]
+def gold_read(
+    source: Sequence[str] | Mapping[str, Sequence[Any]],
+    sample: str | None,
+    coders: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """A sample with codes, which stand in any order beside their ids.
+    """Reads what people coded.
 
-    Warns:
-        UserWarning: Texts of the sample have no row, as `read_gold` does.
+    Args:
+        source: Paths of files, or the columns of a data frame.
+        sample: As JSON; None: from the sidecar of the first file.
+        coders: Columns of codes; None: see `read_gold`.
     """
-    known = GoldSample.from_json(sample)
-    places = {identifier: i for i, identifier in enumerate(known.ids)}
-    for identifier in ids:
-        if identifier not in places:
-            raise ValueError(f"id {clean(repr(identifier))} is none of the sample's")
-    if len(set(ids)) < len(ids):
-        raise ValueError("an id is there twice")
-    made: dict[str, list[Any]] = {}
-    for coder, values in codes.items():
-        made[coder] = [None] * len(known)
-        for identifier, value in zip(ids, values, strict=True):
-            made[coder][places[identifier]] = value
-    coded = known.with_codes(made)
-    warn_of_missing(known, {places[identifier] for identifier in ids})
-    return _for_r(coded)
+    known = None if sample is None else GoldSample.from_json(sample)
+    return _for_r(read_gold(source, known, coders=coders))
 
 
 @boundary

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Codes
 
+_BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
 
@@ -30,6 +31,7 @@ class _Coded:
     probs: Any
     frame: dict[str, list[Any]]
     text: str | None
+    codebook: lh.Codebook | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class _Gold:
     coders: list[str]
     texts: list[str | None] | None
     all_probs: list[float] | None
+    design: dict[str, Any] | None
 
 
 @boundary
@@ -89,24 +92,27 @@ def validate(
 
     Args:
         coded: `labels`; `names` of all, [] if not known; `probs`, rows of all labels'
-            probabilities, or the labels' own, or None; `texts`, or None.
+            probabilities, or the labels' own, or None; `texts`, or None; `codebook` as
+            JSON, or None.
         gold: `rows` from 0, or None: all; `codes`, a list for each coder; `probs`, or
-            None; `coders`, their names; `is_sample`; of a sample `texts` and the
-            probabilities of all rows, `all_probs`.
-        options: `scale`, `level`, `n_bootstrap`, `seed`.
+            None; `coders`, their names; `is_sample`; of a sample `texts`, the
+            probabilities of all rows, `all_probs`, and `design`.
+        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`.
     """
-    texts = coded["texts"]
+    texts, content = coded["texts"], coded["codebook"]
     labels = _Coded(
         labels=list(coded["labels"]),
         names=tuple(coded["names"]),
         probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
         frame={} if texts is None else {"text": list(texts)},
         text=None if texts is None else "text",
+        codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
     )
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
     if gold["is_sample"]:
         names = ("rows", "codes", "probs", "coders", "texts", "all_probs")
-        codes = _Gold(**{name: gold[name] for name in names})
+        design = _whole(gold["design"])
+        codes = _Gold(**{name: gold[name] for name in names}, design=design)
     found = lh.validate(
         labels,
         codes,
@@ -115,8 +121,18 @@ def validate(
         level=options["level"],
         n_bootstrap=options["n_bootstrap"],
         seed=options["seed"],
+        several=options["several"],
     )
     return _validation(found)
+
+
+def _whole(value: Any) -> Any:  # noqa: ANN401 - of a design
+    """Numbers that R has as floats only as they were."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    return value
 
 
 def _validation(found: lh.Validation) -> dict[str, Any]:
@@ -127,6 +143,7 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "n_gold": found.n_gold,
         "coders": [clean(coder) for coder in found.coders],
         "is_weighted": found.is_weighted,
+        "several": found.several,
         "labels": [clean(str(label)) for label in found.labels],
         "confusion": found.accuracy.confusion.tolist(),
         "table": dict(zip(COLUMNS, map(list, table), strict=True)),
@@ -134,6 +151,8 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "shares": [s.share for s in per_label],
         "model_agreement": _columns(found.model_agreement),
         "coder_agreement": _columns(found.coder_agreement),
+        "label_agreement": _by_label(found),
+        "pairs": _pairs(found),
         "bins": None if found.calibration is None else _bins(found.calibration),
         "coverage": None if found.coverage is None else _curve(found.coverage),
         "confidence": None if found.confidence is None else found.confidence.tolist(),
@@ -258,6 +277,32 @@ def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
     """Dataclasses of one kind as columns; {} of none."""
     names = [field.name for field in dataclasses.fields(found[0])] if found else []
     return {name: [getattr(each, name) for each in found] for name in names}
+
+
+def _by_label(found: lh.Validation) -> dict[str, list[Any]]:
+    """Agreement on each of several labels as columns; {} of one label."""
+    parts = [
+        (clean(str(of.label)), between, some)
+        for of in found.label_agreement
+        for between, some in zip(_BETWEEN, (of.model, of.people), strict=True)
+    ]
+    rows = [(label, between, each) for label, between, some in parts for each in some]
+    if not rows:
+        return {}
+    labels, between, each = map(list, zip(*rows, strict=True))
+    return {"label": labels, "between": between, **_columns(each)}
+
+
+def _pairs(found: lh.Validation) -> dict[str, list[Any]]:
+    """Agreement of each two coders as columns; {} of one person."""
+    rows = [(pair, each) for pair in found.pairs for each in pair.coefficients]
+    if not rows:
+        return {}
+    return {
+        "first": [clean(pair.first) for pair, _ in rows],
+        "second": [clean(pair.second) for pair, _ in rows],
+        **_columns([each for _, each in rows]),
+    }
 
 
 def _curve(curve: statistics.CoverageCurve) -> dict[str, Any]:

@@ -77,10 +77,14 @@ test_that("a sample is written, coded and read", {
   gold <- gold_sample(texts(), 4, text = text, label = label)
   expect_identical(write_gold(gold, path, coders = "ann"), path)
   expect_match(the$module$seen("gold_write"), "'coders': ['ann']", fixed = TRUE)
+  write_gold(gold, path, delimiter = ";")
+  expect_match(the$module$seen("gold_write"), "'delimiter': ';'", fixed = TRUE)
+  expect_error(write_gold(gold, path, delimiter = "|"), "`delimiter` must be")
   for (found in list(read_gold(path), read_gold(path, gold))) {
     expect_identical(found$codes, list(code = rep("yes", 4)))
     expect_identical(found$gold, rep("yes", 4))
   }
+  expect_named(read_gold(path, coders = "eve")$codes, "eve")
   expect_named(
     as.data.frame(found),
     c("id", "text", "model_label", "inclusion_prob", "code")
@@ -106,7 +110,11 @@ test_that("codes may come in a data frame", {
     "none of the sample's",
     class = "llamaherd_error_argument"
   )
-  expect_error(read_gold(data.frame(ann = "no"), gold), "a column id")
+  read_gold(cbind(codes, party = "A"), gold, coders = "ann")
+  seen <- the$module$seen("gold_read")
+  expect_match(seen, "'id': [3.0, 1.0]", fixed = TRUE)
+  expect_match(seen, "'party': ['A', 'A']", fixed = TRUE)
+  expect_match(seen, "['ann']", fixed = TRUE)
 })
 
 test_that("arguments that are none are named", {

@@ -280,3 +280,66 @@ test_that("people's numbers are the labels that numbers became", {
   found <- validate(labels, rep(c(0, 1), 10), n_bootstrap = 10)
   expect_identical(found$table$value[found$table$measure == "accuracy"], 1)
 })
+
+test_that("each two coders are compared", {
+  skip_if_no_llamaherd()
+  people <- data.frame(ann = truth, bob = rev(truth), eve = model)
+  found <- validate(model, people)
+  expect_identical(found$pairs$first[c(1, 3, 5)], rep("model", 3))
+  expect_identical(found$pairs$second[c(1, 3, 5)], names(people))
+  kappa <- found$pairs[found$pairs$coefficient == "kappa", ]
+  expect_equal(kappa$value[[3]], 1)
+  two <- agreement(truth, rev(truth))
+  expect_equal(kappa$value[[4]], two$value[two$coefficient == "kappa"])
+  expect_null(validate(model, truth)$pairs)
+})
+
+test_that("a text may have several labels", {
+  skip_if_no_llamaherd()
+  model <- rep(c("a; b", "a", "", NA), 10)
+  people <- rep(c("b;a", "b", "none", "a"), 10)
+  found <- validate(model, people, several = TRUE)
+  expect_true(found$several)
+  expect_equal(value_of(found, "accuracy", "accuracy"), 2 / 3)
+  expect_identical(found$labels$label, c("a", "b"))
+  expect_equal(found$labels$recall, c(1, 0.5))
+  expect_null(found$confusion$vs_gold$model)
+  expect_error(plot(found, type = "confusion"), "no confusion matrix")
+  yes <- agreement(rep(c(TRUE, TRUE, FALSE), 10), rep(c(TRUE, FALSE, FALSE), 10))
+  expect_equal(found$label_agreement$value[1:3], yes$value[1:3])
+  expect_identical(unique(found$label_agreement$between), "model and people")
+  expect_match(format(found), "all labels right", all = FALSE)
+})
+
+test_that("coded texts and samples know that there are several labels", {
+  skip_if_no_llamaherd()
+  data <- data.frame(
+    text = paste("Text", 1:40),
+    label = rep(c("a; b", "a", "", "b"), 10),
+    p_a = rep(c(0.9, 0.8, 0.3, 0.1), 10),
+    p_b = rep(c(0.6, 0.1, 0.2, 0.7), 10)
+  )
+  known <- list(
+    label = "label",
+    text = "text",
+    names = c("a", "b"),
+    probs = c(a = "p_a", b = "p_b"),
+    columns = c(label = "label", a = "p_a", b = "p_b"),
+    codebook = list(type = "multiple"),
+    needs = c("label", "text")
+  )
+  coded <- structure(data, llamaherd = known, class = c("llamaherd_coded", "data.frame"))
+  gold <- gold_sample(coded, 20, prob = "uncertainty", seed = 1)
+  expect_true(gold$design$several)
+  expect_identical(which.max(gold$all_probs), 1L)
+  expect_false(is.null(gold_sample(coded, 20, several = FALSE)$design$kind))
+  expect_null(gold_sample(coded, 20, several = FALSE)$design$several)
+  ann <- ifelse(gold$labels == "", "None", sub("a; b", "B ;a", gold$labels))
+  gold <- read_gold(data.frame(id = gold$ids, ann = ann), gold)
+  expect_identical(gold$codes$ann, gold$labels)
+  for (of in list(coded, data)) {
+    found <- validate(of, gold)
+    expect_equal(value_of(found, "accuracy", "accuracy"), 1)
+    expect_identical(found$labels$label, c("a", "b"))
+  }
+})

@@ -14,7 +14,7 @@ from llamaherd.core import checks
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from llamaherd.model.model import Model
 
@@ -63,6 +63,16 @@ def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
 def is_blank(text: str | None) -> bool:
     """Whether a text is there and has nothing in it that could be judged."""
     return text is not None and not text.strip()
+
+
+def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
+    """Rows of the texts that are among others, but for white space."""
+    known = {" ".join(other.split()) for other in others}
+    return [
+        i
+        for i, text in enumerate(texts)
+        if text is not None and " ".join(text.split()) in known
+    ]
 
 
 def hash_of_texts(texts: Sequence[str | None]) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.statistics import sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.research.coding.codebook import Example
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.statistics.sampling import Allocation
 
@@ -32,6 +36,7 @@ def gold_sample(
     allocation: Allocation | Mapping[str, int] = "proportional",
     names: Sequence[str] = (),
     seed: int | None = None,
+    several: bool | None = None,
 ) -> GoldSample:
     """Draws texts that people are to code, with known inclusion probabilities.
 
@@ -48,22 +53,30 @@ def gold_sample(
         label: Column of the model's labels; None: that of `data`.
         id: Column of identifiers, no two the same; None: numbers of rows, from 1.
         confidence: For "uncertainty": column, or N numbers, from 0 to 1; None: the margin
-            between the two most probable labels. Missing is 0.
+            between the two most probable labels; of several labels 2 abs(p - 1/2) of the
+            one that is least sure. Missing is 0.
         floor: For "uncertainty": the share of the sample that is given out evenly. No
             text's probability is below floor * n / N.
         allocation: For "stratified": "proportional" to the strata's sizes, "equal", or
             the number for each stratum by its name; at least 2 where it has them.
         names: Labels that codes may be; (): those of `data`, or those in `label`.
         seed: Of the draw; None: a random one, which `design` tells.
+        several: Whether a text may have several labels, which are joined by "; "; None:
+            as `data` knows, else not.
 
     Returns:
-        The sample. Texts that are missing are never drawn.
+        The sample. Texts that are missing, or blank, are never drawn.
 
     Raises:
         ValueError: An argument does not fit the data, or n does not fit the strata.
         TypeError: An argument is of another type.
+
+    Warns:
+        UserWarning: Texts of the sample are examples of the codebook.
     """
-    texts = Population.of(data, text=text, label=label, id=id, names=names)
+    texts = Population.of(
+        data, text=text, label=label, id=id, names=names, several=several
+    )
     if seed is None:
         seed = int(np.random.default_rng().integers(2**53))
     checks.integer("seed", seed, 0, 2**53)
@@ -83,6 +96,7 @@ def gold_sample(
         strata = texts.strata(by)
         draw = sampling.draw_stratified(strata, n, rng, allocation)
         more = {"by": by or "label", "strata": dict(Counter(strata))}
+        more["drawn"] = dict(Counter(strata[i] for i in draw.rows))
         more["allocation"] = (
             allocation if isinstance(allocation, str) else dict(allocation)
         )
@@ -105,9 +119,29 @@ def gold_sample(
         "text": texts.text_column,
         "label": texts.label_column,
         "id": texts.id_column,
+        **({"several": True} if texts.several else {}),
         **more,
     }
-    return texts.sample(draw, design)
+    drawn = texts.sample(draw, design)
+    if isinstance(data, Coded):
+        warn_of_examples(drawn, getattr(data.codebook, "examples", ()))
+    return drawn
+
+
+def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
+    """Warns of texts of a sample that the model was told the labels of."""
+    rows = same_rows(drawn.texts, [each.text for each in examples])
+    if rows:
+        told = ", ".join(drawn.ids[i] for i in rows[:5])
+        more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+        warnings.warn(
+            f"{len(rows)} of {len(drawn)} texts of the gold sample are examples of the "
+            f"codebook (ids {told}{more}), whose labels the model was told: accuracy "
+            "measured by them is too high. Leave texts that are examples out of the data "
+            "before you draw",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _check_n(n: int, draw: sampling.Draw) -> None:

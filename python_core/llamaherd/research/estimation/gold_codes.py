@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.research.coding.label_sets import BETWEEN, is_none, joined, labels_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,16 +23,33 @@ class CodeReader:
 
     Args:
         names: The labels; () if any text may be one.
+        several: Whether a text may have several, with a semicolon between them, or a
+            comma if no label has one: they come back joined, in the order of `names`.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], *, several: bool = False) -> None:
         self._names = names
+        self._several = several
+        has_comma = any("," in name for name in names) or not names
+        self._between = re.compile(BETWEEN if has_comma else f"[{BETWEEN},]")
         self._exact = frozenset(names)
         n_alike = Counter(map(_form, names))  # "A" and "a" may be two labels
         self._by_form = {_form(n): n for n in names if n_alike[_form(n)] == 1}
 
     def read(self, cell: str) -> tuple[str | None, str]:
         """The label that is meant, None if there is none; and what is wrong, or ""."""
+        if not self._several:
+            return self._read_one(cell)
+        if is_none(cell, self._names):
+            return "", ""
+        found = [self._read_one(part) for part in self._between.split(cell)]
+        problem = next((problem for _, problem in found if problem), "")
+        labels = [code for code, _ in found if code is not None]
+        if problem or not labels:
+            return None, problem
+        return joined(labels_in(joined(labels), self._names)), ""
+
+    def _read_one(self, cell: str) -> tuple[str | None, str]:
         written = cell.strip()
         form = _form(written)
         if written in self._exact or (form not in _NOTHING and not self._exact):
@@ -55,13 +73,13 @@ class CodeReader:
         return is_something and all(code is None for code, _ in found)
 
 
-def several(problems: Sequence[str]) -> str:
+def told(problems: Sequence[str]) -> str:
     """What is wrong with a sheet: the first of it, and how much there is."""
     if len(problems) == 1:
         return problems[0]
     more = len(problems) - _MOST_TOLD
-    told = "; ".join(problems[:_MOST_TOLD])
-    return f"{len(problems)} problems: {told}" + (
+    first = "; ".join(problems[:_MOST_TOLD])
+    return f"{len(problems)} problems: {first}" + (
         f"; and {more} more" if more > 0 else ""
     )
 

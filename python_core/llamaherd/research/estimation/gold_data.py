@@ -12,7 +12,8 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.texts import sha256_of
+from llamaherd.research.coding.label_sets import confidence_of, labels_in
+from llamaherd.research.coding.texts import is_blank, sha256_of
 from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Population:
         texts: N texts; None: missing.
         labels: N labels as texts; None: missing.
         names: Labels that codes may be.
+        several: Whether a text may have several of them.
         text_column: Name of the column of texts; None: there is none.
         label_column: Of labels.
         id_column: Of identifiers; None: they are numbers of rows.
@@ -45,6 +47,7 @@ class Population:
     texts: list[str | None]
     labels: list[str | None]
     names: tuple[str, ...]
+    several: bool
     text_column: str | None
     label_column: str | None
     id_column: str | None
@@ -58,6 +61,7 @@ class Population:
         label: str | None,
         id: str | None,  # noqa: A002 - as gold_sample calls it
         names: Sequence[str] = (),
+        several: bool | None = None,
     ) -> Population:
         """Reads data as `gold_sample` takes it.
 
@@ -71,10 +75,14 @@ class Population:
             text = text or data.text
             label = label or data.columns.get("label")
             names = names or data.names
+            if several is None:
+                several = getattr(data.codebook, "type", "label") == "multiple"
         n_texts = frames.n_rows(frame)
         texts = _texts(frame, text, n_texts)
         labels = _strings(frames.column(frame, label, "label")) if label else None
-        there = dict.fromkeys(each for each in labels or () if each is not None)
+        there = {each for each in labels or () if each is not None}
+        if several:
+            there = {part for each in there for part in labels_in(each, ())}
         ids = [str(i + 1) for i in range(n_texts)]
         if id is not None:
             ids = [
@@ -88,6 +96,7 @@ class Population:
             texts=texts,
             labels=labels or [None] * n_texts,
             names=tuple(map(str, names)) or tuple(sorted(there)),
+            several=bool(several),
             text_column=text,
             label_column=label,
             id_column=id,
@@ -98,10 +107,12 @@ class Population:
 
     @cached_property
     def there(self) -> Ints:
-        """Rows that have a text; all where no column of texts is known."""
+        """Rows that have a text to code; all where no column of texts is known."""
         if self.text_column is None:
             return np.arange(len(self))
-        return np.flatnonzero([text is not None for text in self.texts])
+        return np.flatnonzero(
+            [text is not None and not is_blank(text) for text in self.texts]
+        )
 
     @cached_property
     def sha256(self) -> str:
@@ -131,7 +142,7 @@ class Population:
         columns = columns or [self.labels]
         rows = list(zip(*columns, strict=True))
         return [
-            " / ".join(_NO_LABEL if part is None else part for part in rows[i])
+            " / ".join(_NO_LABEL if part is None else part or "none" for part in rows[i])
             for i in self.there
         ]
 
@@ -141,9 +152,10 @@ class Population:
         Raises:
             ValueError: There is no such column, or its values are out of range.
         """
-        if given is None:
-            columns = getattr(self.data, "columns", {}) if self._is_coded else {}
-            given = columns.get("margin") or columns.get("prob")
+        if given is None and isinstance(self.data, Coded):
+            given = self.data.columns.get("margin") or self.data.columns.get("prob")
+            if self.several and self.data.probs is not None:
+                given = confidence_of(self.data.probs).tolist()
         if given is None:
             raise ValueError(
                 "confidence must be a column with how sure the model is, from 0 to 1"
@@ -158,10 +170,6 @@ class Population:
         if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
             raise ValueError("confidence must be between 0 and 1")
         return np.asarray(np.minimum(numbers, 1.0))
-
-    @property
-    def _is_coded(self) -> bool:
-        return isinstance(self.data, Coded)
 
     def sample(self, draw: Draw, design: dict[str, Any]) -> GoldSample:
         """What was drawn of the rows with a text."""
@@ -199,9 +207,10 @@ def _strings(values: Sequence[Any]) -> list[str | None]:
 
 
 def _id(value: object, i: int) -> str:
-    if value is None:
+    made = label_text(value)  # R has whole numbers as floats, and so has pandas
+    if made is None:
         raise ValueError(f"id[{i}] is missing: each text needs one")
-    return str(value)
+    return made
 
 
 def _check_unique(ids: Sequence[str]) -> None:

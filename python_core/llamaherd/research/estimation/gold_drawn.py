@@ -9,14 +9,20 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import frames
+from llamaherd.research.coding.label_sets import (
+    joined,
+    labels_in,
+    majority,
+    none_of,
+)
 from llamaherd.research.estimation import gold_file
-from llamaherd.research.estimation.gold_codes import CodeReader, several
+from llamaherd.research.estimation.gold_codes import CodeReader, told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +48,8 @@ class GoldSample:
         names: The labels that codes may be; () if any.
         labels: n labels of the model, or None.
         design: How they were drawn, all that is needed to check it: "kind", "n", "N",
-            "seed", "sha256" of all ids and texts, and what the kind needs.
+            "seed", "sha256" of all ids and texts, and what the kind needs; "several" is
+            true where a text may have several labels, which are joined then.
         codes: For each coder n codes, None where a text has none yet.
         coders: Their names.
     """
@@ -67,11 +74,28 @@ class GoldSample:
         return np.asarray(self.all_probs[self.rows])
 
     @property
+    def several(self) -> bool:
+        """Whether a text may have several labels."""
+        return bool(self.design.get("several"))
+
+    @property
     def gold(self) -> list[str | None]:
-        """For each text what most of its coders say; of equally many the first."""
-        return [_majority(each) for each in zip(*self.codes, strict=True)] or (
+        """For each text what most of its coders say; of equally many the first.
+
+        Of several labels each by itself.
+        """
+        most = self._majority_of_labels if self.several else _majority
+        return [most(each) for each in zip(*self.codes, strict=True)] or (
             [None] * len(self)
         )
+
+    def _majority_of_labels(self, codes: Sequence[str | None]) -> str | None:
+        said = [labels_in(code, self.names) for code in codes if code is not None]
+        if not said:
+            return None
+        more, half = majority(said)
+        labels = (*more, *(label for label in half if label in said[0]))
+        return joined(labels_in(joined(labels), self.names))
 
     def with_codes(
         self,
@@ -85,7 +109,8 @@ class GoldSample:
             coder: Name of the one coder.
 
         Codes are labels, as texts or as what `str` makes them, in any case; None, NaN and
-        what `read_gold` takes for no code are none.
+        what `read_gold` takes for no code are none. Of several labels "" is none of them,
+        as `annotate` has it.
 
         Raises:
             ValueError: They are not as many as texts, or no labels.
@@ -105,17 +130,20 @@ class GoldSample:
             raise ValueError(
                 f"codes of {coder!r} must be {len(self)}, one for each text of the sample"
             )
-        reader = CodeReader(self.names)
+        reader = CodeReader(self.names, several=self.several)
         made: list[str | None] = []
         problems = []
         for i, code in enumerate(codes):
-            label, problem = reader.read(label_text(code) or "")
+            text = label_text(code)
+            if self.several and text == "":
+                text = none_of(self.names)
+            label, problem = reader.read(text or "")
             made.append(label)
             if problem:
                 where = f"codes of {coder!r}, row {i + 1} (id {self.ids[i]})"
                 problems.append(f"{where}: {problem}")
         if problems:
-            raise ValueError(several(problems))
+            raise ValueError(told(problems))
         return made
 
     def write(
@@ -126,6 +154,7 @@ class GoldSample:
         blind: bool = True,
         shuffle: bool = True,
         bom: bool = True,
+        delimiter: Literal[",", ";", "\t"] = ",",
         overwrite: bool = False,
     ) -> None:
         """Writes a CSV to be coded, and a sidecar `path`.json with the design.
@@ -143,6 +172,8 @@ class GoldSample:
             shuffle: In a random order, from the draw's seed, so that codes of the first
                 texts only are a random part.
             bom: With the mark by which Excel knows UTF-8.
+            delimiter: Between cells. Where numbers have a decimal comma Excel expects
+                ";", and shows a file with "," as one column. `read_gold` knows all.
             overwrite: Whether a file that is there already may be lost.
 
         Raises:
@@ -150,6 +181,7 @@ class GoldSample:
                 something else in it, such as codes.
             OSError: It cannot be written.
         """
+        checks.choice("delimiter", delimiter, gold_file.DELIMITERS)
         names = list(coders) if coders is not None else self.coders or ["code"]
         for name in names:
             if not name or name in OURS or names.count(name) > 1:
@@ -173,9 +205,11 @@ class GoldSample:
             cells = [self.ids[i], self.texts[i] or ""]
             if not blind:
                 cells += [self.labels[i] or "", repr(float(probs[i]))]
-            cells += [(known[name][i] or "") if name in known else "" for name in names]
+            cells += [
+                self._cell(known[name][i]) if name in known else "" for name in names
+            ]
             rows.append(cells)
-        content, there = gold_file.written(rows, bom), Path(path)
+        content, there = gold_file.written(rows, bom, delimiter), Path(path)
         if not overwrite and there.exists() and there.read_bytes() != content:
             raise ValueError(
                 f"path: {str(there)!r} is there already and may have codes in it: choose "
@@ -183,6 +217,9 @@ class GoldSample:
             )
         there.write_bytes(content)
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
+
+    def _cell(self, code: str | None) -> str:
+        return none_of(self.names) if self.several and code == "" else code or ""
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
         """A data frame: row, id, text, model_label, inclusion_prob, codes.

@@ -15,10 +15,12 @@ _MAX_CELL = 10**9
 DELIMITERS = (",", ";", "\t")  # Excel writes the second one in half of Europe
 
 
-def written(rows: Sequence[Sequence[str]], bom: bool) -> bytes:
+def written(rows: Sequence[Sequence[str]], bom: bool, delimiter: str = ",") -> bytes:
     """Rows as CSV in UTF-8, all quoted, none of them a command."""
     out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer = csv.writer(
+        out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
+    )
     writer.writerows([[escaped(cell) for cell in row] for row in rows])
     return out.getvalue().encode("utf-8-sig" if bom else "utf-8")
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.research import frames
 from llamaherd.research.estimation import gold_file
-from llamaherd.research.estimation.gold_codes import CodeReader, several
-from llamaherd.research.estimation.gold_drawn import OURS, GoldSample, sidecar
+from llamaherd.research.estimation.gold_codes import CodeReader, told
+from llamaherd.research.estimation.gold_drawn import (
+    OURS,
+    GoldSample,
+    label_text,
+    sidecar,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
 _ROUNDED = 1e-6  # spreadsheets keep fewer digits of a probability
 
 
 def read_gold(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    path: Any,  # noqa: ANN401 - of one file, of several, or a data frame of any kind
     sample: GoldSample | None = None,
     *,
     coders: Sequence[str] | None = None,
@@ -28,15 +35,18 @@ def read_gold(
     """Reads what people coded.
 
     Case and space around and within a label do not matter, nor does the case of the
-    columns `id` and `text`. A cell that is empty, or has NA or N/A in it, is no code.
+    columns `id` and `text`. A cell that is empty, or has NA or N/A in it, is no code yet.
+    Of several labels a cell has all that apply in any order, with semicolons between
+    them, or "none" ("(none)" where a label is called so).
 
     Args:
         path: A CSV that `GoldSample.write` made and people filled in, in part or in full;
             or several of them, of a coder each. Columns of codes that have the same name
-            in several files get the files' names.
+            in several files get the files' names. Or a data frame with the same columns.
         sample: The sample that was written; None: from the sidecar `path`.json.
         coders: Names of the columns with codes; None: all that `GoldSample.write` does
-            not make, but for those in which nothing is a label, beside others: notes.
+            not make, but for those in which nothing is a label, beside others: notes. Of
+            a data frame the model's labels are no coder's either.
 
     Returns:
         The sample with the codes.
@@ -50,24 +60,31 @@ def read_gold(
     Warns:
         UserWarning: A column was taken for notes; or texts of the sample are in no file.
     """
+    if isinstance(path, Mapping) or hasattr(path, "columns"):
+        if sample is None:
+            raise ValueError("sample must be given: codes in a data frame need it")
+        return _with_sheets(sample, [_of_frame(path, sample, coders)])
     paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     if not paths:
         raise ValueError("path must name a file")
     if sample is None:
         sample = _of_sidecar(paths[0])
-    sheets = [_Sheet(Path(each), sample, coders) for each in paths]
+    return _with_sheets(sample, [_of_file(Path(each), sample, coders) for each in paths])
+
+
+def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
     problems = [problem for sheet in sheets for problem in sheet.problems]
     if problems:
-        raise ValueError(several(problems))
+        raise ValueError(told(problems))
     for sheet in sheets:
         for column in sheet.notes:
             warnings.warn(
-                f"{sheet.path}: the column {column!r} was taken for notes and left out: "
+                f"{sheet.name}: the column {column!r} was taken for notes and left out: "
                 "nothing in it is a label",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-    warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
+    _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]
     for sheet in sheets:
         is_one = len(sheet.codes) == 1
@@ -75,11 +92,32 @@ def read_gold(
             {
                 name
                 if columns.count(name) == 1
-                else sheet.path.stem + ("" if is_one else f".{name}"): values
+                else sheet.stem + ("" if is_one else f".{name}"): values
                 for name, values in sheet.codes.items()
             }
         )
     return sample
+
+
+def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
+    lines = gold_file.parsed(path.read_bytes(), str(path))
+    return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
+
+
+def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
+    """Its columns as those of a file, but for the one of the labels that were drawn from.
+
+    Cells may come from the file by a reader that does not know of its apostrophes.
+    """
+    asked, model = coders or (), sample.design.get("label")
+    kept = [name for name in frames.names(frame) if name != model or name in asked]
+    columns = [frames.column(frame, name, "path") for name in kept]
+    cells = [
+        [gold_file.plain(label_text(cell) or "") for cell in row]
+        for row in zip(*columns, strict=True)
+    ]
+    lines = [kept, *cells]
+    return _Sheet("the data frame", "", lines, sample, coders, first_row=1)
 
 
 def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
@@ -93,13 +131,8 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
         ) from error
 
 
-def warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
-    """Warns of texts of a sample that have no row in what was read.
-
-    Args:
-        sample: It.
-        there: Places in it of the texts that have one.
-    """
+def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
+    """Warns of texts of a sample that have no row in what was read: all but `there`."""
     missing = [i for i in range(len(sample)) if i not in there]
     if not missing:
         return
@@ -111,20 +144,24 @@ def warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
         "in them, the inclusion probabilities are not right any more: leave a code empty "
         "instead",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
 class _Sheet:
-    """What is in a file.
+    """What people wrote into a file, or a data frame.
 
     Args:
-        path: Of the file.
+        name: What messages call it.
+        stem: What stands for its coder, if another sheet has a column of that name.
+        lines: Its cells, the names of columns first.
         sample: That it was written of.
         coders: See `read_gold`.
+        first_row: Number of the row below the names.
 
     Attributes:
-        path: Of the file.
+        name: See above.
+        stem: See above.
         codes: By coder, in the order of the sample.
         rows: For each text of the sample that it has the row in the file, from 1.
         problems: What is wrong with it.
@@ -132,29 +169,35 @@ class _Sheet:
     """
 
     def __init__(
-        self, path: Path, sample: GoldSample, coders: Sequence[str] | None
+        self,
+        name: str,
+        stem: str,
+        lines: Sequence[Sequence[str]],
+        sample: GoldSample,
+        coders: Sequence[str] | None,
+        *,
+        first_row: int,
     ) -> None:
-        self.path = path
+        self.name, self.stem = name, stem
         self.rows: dict[int, int] = {}
         self.problems: list[str] = []
         self._sample = sample
-        self._reader = CodeReader(sample.names)
+        self._reader = CodeReader(sample.names, several=sample.several)
         self._places = {each.strip(): i for i, each in enumerate(sample.ids)}
-        first, *lines = gold_file.parsed(path.read_bytes(), str(path))
-        header = _header(first)
+        header = _header(lines[0])
         given = [column for column in header if column and column not in OURS]
         if "id" not in header or not given or len(set(header)) < len(header):
             raise ValueError(
-                f"{path} must have a column id and one for each coder, all of different "
+                f"{name} must have a column id and one for each coder, all of different "
                 f"names; it has {', '.join(map(checks.quoted, header))}"
             )
-        cells = [dict(zip(header, line, strict=False)) for line in lines]
+        cells = [dict(zip(header, line, strict=False)) for line in lines[1:]]
         self.notes = self._notes(given, cells) if coders is None else []
-        chosen = _chosen(path, coders or given, given)
+        chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {
-            name: [None] * len(sample) for name in chosen if name not in self.notes
+            coder: [None] * len(sample) for coder in chosen if coder not in self.notes
         }
-        for number, row in enumerate(cells, start=2):
+        for number, row in enumerate(cells, start=first_row):
             self._read(number, row)
 
     def _notes(
@@ -171,7 +214,7 @@ class _Sheet:
     def _read(self, number: int, cells: Mapping[str, str]) -> None:
         """Reads a row."""
         identifier = cells.get("id", "").strip()
-        where = f"{self.path}, row {number}"
+        where = f"{self.name}, row {number}"
         i = self._places.get(identifier)
         if i is None:
             quoted = checks.quoted(identifier)
@@ -197,11 +240,11 @@ def _header(cells: Sequence[str]) -> list[str]:
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
 
-def _chosen(path: Path, coders: Sequence[str], given: Sequence[str]) -> list[str]:
+def _chosen(sheet: str, coders: Sequence[str], given: Sequence[str]) -> list[str]:
     for name in coders:
         if name not in given:
             raise ValueError(
-                f"coders: {path} has no column {checks.shown(name)} for codes"
+                f"coders: {sheet} has no column {checks.shown(name)} for codes"
                 f"{checks.meant(name, given)}"
             )
     return list(coders)
@@ -211,7 +254,7 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     """What is not as it was written, of a text's row."""
     found = []
     text, prob = sample.texts[i], float(sample.probs[i])
-    if text is not None and not gold_file.same_text(cells.get("text", text), text):
+    if text is not None and not _same_text(cells.get("text", text), text):
         found.append("text is not the one that was drawn")
     if (
         "model_label" in cells
@@ -226,6 +269,10 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
             f"{checks.quoted(cells['inclusion_prob'])}"
         )
     return found
+
+
+def _same_text(cell: str, text: str) -> bool:
+    return any(gold_file.same_text(cell, each) for each in (text, gold_file.plain(text)))
 
 
 def _number(cell: str) -> float:

@@ -141,7 +141,13 @@ def scores_picture(told: Told) -> Forest:
 
 
 def confusion_picture(told: Told) -> Matrix:
-    """Which labels are mistaken for which."""
+    """Which labels are mistaken for which.
+
+    Raises:
+        ValueError: Texts may have several labels.
+    """
+    if told.get("several"):
+        raise ValueError("texts with several labels have no confusion matrix")
     measured = told["accuracy"]
     names = [str(label) for label in measured["labels"]]
     counts = [[int(count) for count in row] for row in measured["confusion"]]

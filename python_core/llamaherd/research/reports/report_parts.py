@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _LONGEST = 4000  # characters of a text that is shown
 _CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
 _NO_TEXT = "[the text]"
+_KINDS = {
+    "simple": "simply, all texts equally probable",
+    "stratified": "a fixed number of each stratum,",
+    "uncertainty": "the less sure the model is, the more probable",
+    "given": "by probabilities that were given",
+}
 
 
 def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
@@ -115,6 +121,7 @@ def _validation(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None
     )
     blocks: list[Block | None] = [
         _text(f"{told['n_gold']:,} texts were coded by {who}{weighted}."),
+        *_drawn(told.get("design"), told["coders"]),
         *(_note(shown(warning)) for warning in told["warnings"]),
         _table(
             ["measure", "value", f"{told['level']:.0%} interval", "texts"],
@@ -135,13 +142,41 @@ def _validation(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None
             caption="By labels: texts, and shares with their intervals",
         ),
         draw(lambda: pictures.scores_picture(whole)),
-        draw(lambda: pictures.confusion_picture(whole)),
+        None if told.get("several") else draw(lambda: pictures.confusion_picture(whole)),
     ]
     if told["calibration"] is not None:
         blocks.append(draw(lambda: pictures.calibration_picture(whole), narrow=True))
     if told["coverage"] is not None:
         blocks.append(draw(lambda: pictures.coverage_picture(whole), narrow=True))
     return blocks
+
+
+def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Block]:
+    """How the texts that people coded came to be those."""
+    if design is None:
+        return [_note("How the texts that people coded were chosen is not known.")]
+    by = design.get("by")
+    kind = _KINDS[design["kind"]]
+    facts = [
+        ["drawn", kind if by is None else f"{kind} by {_listed(by)}"],
+        ["texts", f"{design['n']:,} of {design['N'] - design['n_missing']:,}"],
+        ["coders", _listed(coders)],
+    ]
+    if "floor" in design:
+        facts.append(["share given out evenly", _share(design["floor"])])
+    if isinstance(design.get("allocation"), str):
+        facts.append(["allocation", design["allocation"]])
+    for name, n in design.get("drawn", {}).items():
+        facts.append([f"of {name}", f"{n:,} of {design['strata'][name]:,}"])
+    facts += [
+        ["seed", str(design["seed"])],
+        ["SHA-256 of all ids and texts", design["sha256"]],
+    ]
+    return [{"kind": "heading", "text": "How the gold sample was drawn"}, _facts(facts)]
+
+
+def _listed(names: str | Sequence[str]) -> str:
+    return names if isinstance(names, str) else ", ".join(names)
 
 
 def _measures(told: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -157,7 +192,8 @@ def _measures(told: Mapping[str, Any]) -> Iterator[list[str]]:
         ]
 
     for name, title in pictures.MEASURES.items():
-        yield row(title, measured[name])
+        is_exact = name == "accuracy" and told.get("several")
+        yield row("all labels right" if is_exact else title, measured[name])
     if measured["majority_label"] is not None:
         yield row(
             f"accuracy of always '{shown(measured['majority_label'])}'",

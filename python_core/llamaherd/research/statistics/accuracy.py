@@ -21,7 +21,7 @@ from llamaherd.research.statistics.ratings import Ratings, ratings_of, unit_weig
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.research.statistics.ratings import Code, Floats, Integers
+    from llamaherd.research.statistics.ratings import Code, Flags, Floats, Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +52,22 @@ class Accuracy:
     """How good labels are.
 
     Shares have Wilson's interval, by effective numbers of units if these have weights;
-    what is made of several shares has percentiles of a bootstrap of units.
+    what is made of several shares has percentiles of a bootstrap of units. Where its
+    draws do not vary, as where all labels are right, there is none: NaN.
 
     Attributes:
         n: Units that have both codes.
         labels: The k labels.
         confusion: int64[k, k], units: a row for each label given, a column for each that
-            people gave.
-        accuracy: Share of units that have the label they were given.
+            people gave; int64[0, 0] where units may have several labels.
+        accuracy: Share of units that have the label they were given; of several labels
+            exactly those.
         balanced_accuracy: Mean recall of the labels that people gave.
         macro_precision: Mean over the labels that occur, 0 for one never given.
         macro_recall: The same; 0 for one that no unit has.
         macro_f1: The same of F1.
         per_label: Of each label.
-        majority_label: The most frequent of people's labels.
+        majority_label: The most frequent of people's labels; of several the tuple.
         majority_accuracy: Accuracy of who gives always that.
     """
 
@@ -91,6 +93,7 @@ def accuracy_of(
     level: float = 0.95,
     n_bootstrap: int = 2000,
     seed: int = 0,
+    several: bool = False,
 ) -> Accuracy:
     """Measures labels by those of people.
 
@@ -103,6 +106,8 @@ def accuracy_of(
         level: Of the intervals.
         n_bootstrap: Draws for the intervals that need them; 0: none.
         seed: Of the draws.
+        several: Whether a unit may have several labels: codes are tuples of them, and
+            each label is a yes or no of its own.
 
     Raises:
         ValueError: An argument has no such value, or the labels do not fit.
@@ -110,61 +115,84 @@ def accuracy_of(
     level_of(level)
     checks.integer("n_bootstrap", n_bootstrap, 0)
     checks.integer("seed", seed, 0)
-    ratings = ratings_of([predicted, truth], labels)
+    ratings, names, member = _members(predicted, truth, labels, several=several)
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
     used = (ratings.indices >= 0).all(axis=0) & (weights > 0)
     given, gold = ratings.indices[:, used]
-    weights = weights[used]
-    k = len(ratings.values)
-    draws = _drawn(given, gold, weights, k=k, n_draws=n_bootstrap, seed=seed)
-    sums = _sums(given, gold, weights, k)
-    hits = share(given == gold, weights, level)
-    composed = {
-        name: _composed(of, sums, draws, len(gold), level)
-        for name, of in _COMPOSED.items()
-    }
-    most = int(sums[2].argmax()) if len(gold) else -1
+    weights, k = weights[used], len(ratings.values)
+    columns, kinds = _kinds(given, gold, weights, member)
+    sums: Floats = np.tensordot(kinds, columns, 1)
+    draws = _drawn(columns, kinds, n_bootstrap, seed)
+    composed = {}
+    for name, (of, by) in _COMPOSED.items():
+        value, low, high = _composed(of, by, sums, draws, level)
+        composed[name] = Measure(value=value, low=low, high=high, n=len(gold))
+    most = int(np.bincount(gold, weights).argmax()) if len(gold) else -1
+    table = np.bincount(given * k + gold, minlength=k * k).reshape(k, k)
     return Accuracy(
         n=len(gold),
-        labels=ratings.values,
-        confusion=np.bincount(given * k + gold, minlength=k * k).reshape(k, k),
-        accuracy=hits,
-        per_label=_per_label(ratings, given, gold, weights, draws=draws, level=level),
+        labels=names,
+        confusion=table[:0, :0] if several else table,
+        accuracy=share(given == gold, weights, level),
+        per_label=tuple(
+            _of_label(
+                label,
+                *(member[given, j], member[gold, j], weights),
+                sums=sums[:, j],
+                draws=draws[:, :, j],
+                level=level,
+            )
+            for j, label in enumerate(names)
+        ),
         majority_label=ratings.values[most] if most >= 0 else None,
         majority_accuracy=share(gold == most, weights, level),
         **composed,
     )
 
 
-def _sums(given: Integers, gold: Integers, weights: Floats, k: int) -> Floats:
-    """float64[3, k]: weight of the hits, of the labels given, and of people's."""
-    hit = given == gold
-    sums = [
-        np.bincount(gold[hit], weights[hit], minlength=k),
-        np.bincount(given, weights, minlength=k),
-        np.bincount(gold, weights, minlength=k),
-    ]
-    return np.stack(sums).astype(float)  # of no units they are integers
+def _members(
+    predicted: Sequence[Code],
+    truth: Sequence[Code],
+    labels: Sequence[Hashable] | None,
+    *,
+    several: bool,
+) -> tuple[Ratings, tuple[Hashable, ...], Flags]:
+    """Codes as indices; k labels; and bool[q, k], which of these are in each code."""
+    if not several:
+        ratings = ratings_of([predicted, truth], labels)
+        return ratings, ratings.values, np.eye(len(ratings.values), dtype=bool)
+    ratings = ratings_of([predicted, truth])
+    sets: Any = ratings.values
+    names = ratings_of([[label for each in sets for label in each]], labels, least=1)
+    member = np.array([[name in each for name in names.values] for each in sets])
+    shape = (len(sets), len(names.values))
+    return ratings, names.values, member.astype(bool).reshape(shape)
 
 
-def _drawn(
-    given: Integers, gold: Integers, weights: Floats, *, k: int, n_draws: int, seed: int
-) -> Floats:
-    """float64[3, n_draws, k]: the same of units drawn with replacement."""
-    if len(gold) == 0 or n_draws == 0:
-        return np.zeros((3, 0, k))
-    cells = np.stack([given * k + gold, np.unique(weights, return_inverse=True)[1]])
+def _kinds(
+    given: Integers, gold: Integers, weights: Floats, member: Flags
+) -> tuple[Floats, Integers]:
+    """Units that are alike put together: float64[p, 3, k] and int64[p], how many.
+
+    By label the weight of the hits, of the labels given, and of people's.
+    """
+    if len(gold) == 0:
+        return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)
+    pairs = given * len(member) + gold
+    cells = np.stack([pairs, np.unique(weights, return_inverse=True)[1]])
     _, first, kinds = np.unique(cells, axis=1, return_index=True, return_counts=True)
-    given, gold, weights = given[first], gold[first], weights[first]
-    columns = np.zeros((len(first), 3, k))
-    at = np.arange(len(first))
-    columns[at, 0, gold] = weights * (given == gold)
-    columns[at, 1, given] = weights
-    columns[at, 2, gold] = weights
-    drawn = [
-        counts @ columns.reshape(len(first), 3 * k)
-        for counts in resampled(kinds, n_draws, seed)
-    ]
+    has, should = member[given[first]], member[gold[first]]
+    columns = np.stack([has & should, has, should], axis=1)
+    return columns * weights[first, None, None], kinds
+
+
+def _drawn(columns: Floats, kinds: Integers, n_draws: int, seed: int) -> Floats:
+    """float64[3, n_draws, k]: the same of units drawn with replacement, summed up."""
+    p, _, k = columns.shape
+    if p == 0 or n_draws == 0:
+        return np.zeros((3, 0, k))
+    flat = columns.reshape(p, 3 * k)
+    drawn = [counts @ flat for counts in resampled(kinds, n_draws, seed)]
     together: Floats = np.concatenate(drawn)
     return np.moveaxis(together.reshape(n_draws, 3, k), 1, 0)
 
@@ -173,77 +201,64 @@ def _ratio(above: Floats, below: Floats, without: float = math.nan) -> Floats:
     return np.divide(above, below, out=np.full_like(above, without), where=below > 0)
 
 
-def _f1(sums: Floats) -> Floats:
-    return _ratio(2 * sums[0], sums[1] + sums[2])
+def _precision(sums: Floats) -> Floats:
+    return _ratio(sums[0], sums[1], 0.0)
 
 
-def _balanced(sums: Floats) -> Floats:
-    return _mean_where(_ratio(sums[0], sums[2]), sums[2] > 0)
+def _recall(sums: Floats) -> Floats:
+    return _ratio(sums[0], sums[2], 0.0)
 
 
-def _macro_precision(sums: Floats) -> Floats:
-    return _mean_where(_ratio(sums[0], sums[1], 0.0), sums[1] + sums[2] > 0)
+def _f1(sums: Floats, without: float = 0.0) -> Floats:
+    return _ratio(2 * sums[0], sums[1] + sums[2], without)
 
 
-def _macro_recall(sums: Floats) -> Floats:
-    return _mean_where(_ratio(sums[0], sums[2], 0.0), sums[1] + sums[2] > 0)
-
-
-def _macro_f1(sums: Floats) -> Floats:
-    return _mean_where(_f1(sums), sums[1] + sums[2] > 0)
-
-
-def _mean_where(values: Floats, where: Any) -> Floats:  # noqa: ANN401 - bool[..., k]
-    n = where.sum(axis=-1).astype(float)
-    return _ratio(np.where(where, values, 0.0).sum(axis=-1), n)
-
-
+# Means over the labels that people gave, or that occur at all.
 _COMPOSED = {
-    "balanced_accuracy": _balanced,
-    "macro_precision": _macro_precision,
-    "macro_recall": _macro_recall,
-    "macro_f1": _macro_f1,
+    "balanced_accuracy": (_recall, (2,)),
+    "macro_precision": (_precision, (1, 2)),
+    "macro_recall": (_recall, (1, 2)),
+    "macro_f1": (_f1, (1, 2)),
 }
 
 
 def _composed(
-    of: Any,  # noqa: ANN401 - from float64[3, ..., k] to float64[...]
+    of: Any,  # noqa: ANN401 - from float64[3, ..., k] to float64[..., k]
+    by: Sequence[int],
     sums: Floats,
     draws: Floats,
-    n: int,
     level: float,
-) -> Measure:
-    value = float(of(sums[:, None, :])[0])
-    low, high = percentiles(of(draws), level)
-    return Measure(value=value, low=low, high=high, n=n)
+) -> tuple[float, float, float]:
+    """A mean over labels and its interval.
+
+    Draws have the labels of the sample: one that a draw has not counts 0 there. A mean
+    over fewer labels would be another number.
+    """
+    counted = sums[list(by)].sum(axis=0) > 0
+    if not counted.any():
+        return math.nan, math.nan, math.nan
+    low, high = percentiles(of(draws)[:, counted].mean(axis=1), level)
+    return float(of(sums)[counted].mean()), low, high
 
 
-def _per_label(
-    ratings: Ratings,
-    given: Integers,
-    gold: Integers,
+def _of_label(
+    label: Hashable,
+    is_given: Flags,
+    is_gold: Flags,
     weights: Floats,
     *,
+    sums: Floats,
     draws: Floats,
     level: float,
-) -> tuple[LabelScores, ...]:
-    scores = []
-    drawn_f1 = _f1(draws)
-    for j, label in enumerate(ratings.values):
-        is_given, is_gold = given == j, gold == j
-        sums = _sums(given, gold, weights, len(ratings.values))[:, None, j]
-        n_either = int((is_given | is_gold).sum())
-        low, high = percentiles(drawn_f1[:, j], level)
-        f1 = float(_f1(sums)[0])
-        scores.append(
-            LabelScores(
-                label=label,
-                n_gold=int(is_gold.sum()),
-                n_predicted=int(is_given.sum()),
-                share=float(sums[2, 0] / weights.sum()) if len(gold) else math.nan,
-                precision=share(is_gold[is_given], weights[is_given], level),
-                recall=share(is_given[is_gold], weights[is_gold], level),
-                f1=Measure(value=f1, low=low, high=high, n=n_either),
-            )
-        )
-    return tuple(scores)
+) -> LabelScores:
+    low, high = percentiles(_f1(draws, math.nan), level)
+    f1 = float(_f1(sums[:, None], math.nan)[0])
+    return LabelScores(
+        label=label,
+        n_gold=int(is_gold.sum()),
+        n_predicted=int(is_given.sum()),
+        share=float(sums[2] / weights.sum()) if len(weights) else math.nan,
+        precision=share(is_gold[is_given], weights[is_given], level),
+        recall=share(is_given[is_gold], weights[is_gold], level),
+        f1=Measure(value=f1, low=low, high=high, n=int((is_given | is_gold).sum())),
+    )

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.statistics.intervals import (
+    LEAST_SPREAD,
     level_of,
     normal_quantile,
     share,
     student_quantile,
+    within,
 )
 from llamaherd.research.statistics.ratings import (
     is_missing,
@@ -42,7 +45,8 @@ class Agreement:
         name: Which one it is: "percent", "kappa", "weighted kappa", "alpha", "ac1".
         value: 1 is perfect, 0 what chance gives; of "percent" a share in [0, 1]. NaN
             where it is not defined: no unit has two codes, or all codes are the same.
-        low: Lower end of the confidence interval; NaN where there is none.
+        low: Lower end of the confidence interval; NaN where there is none, as where all
+            agree: then its formula gives no width.
         high: Upper end.
         se: Standard error; NaN where the interval needs none.
         observed: Agreement that was observed; of alpha disagreement, in its distances.
@@ -84,7 +88,7 @@ def percent_agreement(
     Args:
         codes: For each coder the codes of n units; None is missing.
         kind: See above. With two coders both are the same.
-        tolerance: Numbers that are no farther apart agree; for `kind="all"`.
+        tolerance: Numbers that are no farther apart agree.
         unit_weights: float[n], as 1 / inclusion probability.
         level: Of the interval: Wilson's, see `intervals.share`.
 
@@ -95,11 +99,16 @@ def percent_agreement(
     checks.real("tolerance", tolerance, 0, 1e300)
     ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
-    if kind == "all" or tolerance:
+    if kind == "all":
         complete = (ratings.indices >= 0).all(axis=0)
         given = ratings.indices[:, complete]
         of = ratings.numbers[given] if tolerance else given.astype(float)
         hits = np.ptp(of, axis=0) <= tolerance if given.size else np.zeros(0)
+    elif tolerance:
+        numbers = np.append(ratings.numbers, math.nan)[ratings.indices]
+        near, n_pairs = _pairs_near(numbers, tolerance)
+        complete = n_pairs > 0
+        hits = near[complete] / n_pairs[complete]
     else:
         counts = ratings.counts
         n_codes = counts.sum(axis=1)
@@ -135,7 +144,7 @@ def cohen_kappa(
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
     error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969, equation 9. Its normal
-    interval is narrow for some 30 units and fewer, and of no width where all agree.
+    interval is narrow for some 30 units and fewer; where all agree there is none.
 
     Args:
         first: Codes of n units; None is missing.
@@ -217,12 +226,12 @@ def gwet_ac1(
         own = (alike - pe * paired) / w[paired].sum() / (1 - pe)
         each = own - 2 * (1 - value) * (chance - pe) / (1 - pe)
         se = _root_of_squares(w * (each - value), len(w))
-    reach = student_quantile(level_of(level), len(counts) - 1) * se if se else 0.0
+    low, high = _limits(value, student_quantile(level_of(level), len(counts) - 1) * se)
     return Agreement(
         name="ac1",
         value=value,
-        low=max(value - reach, -1.0) if not math.isnan(value) else math.nan,
-        high=min(value + reach, 1.0) if not math.isnan(value) else math.nan,
+        low=low,
+        high=high,
         se=se,
         observed=pa,
         expected=pe,
@@ -232,10 +241,24 @@ def gwet_ac1(
     )
 
 
+def _limits(value: float, reach: float) -> tuple[float, float]:
+    """NaN where there is none, and where it would have no width: see `percentiles`."""
+    if math.isnan(value) or not reach >= LEAST_SPREAD:
+        return math.nan, math.nan
+    return within(value - reach, value + reach, -1.0, 1.0)
+
+
 def _pairs_alike(counts: Floats) -> Floats:
     """float64[n]: the share of each unit's pairs of codes that are the same."""
     n_codes = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))
+
+
+def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """float64[n] each, for float64[m, n]: pairs of codes that are near, and all pairs."""
+    apart = [abs(a - b) for a, b in combinations(numbers, 2)]  # NaN where one is missing
+    near = sum((each <= tolerance).astype(float) for each in apart)
+    return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
 
 
 def _root_of_squares(parts: Floats, n: int) -> float:
@@ -291,12 +314,12 @@ def _kappa(
             each = ((agree * (1 - pe) - pull) / (1 - pe) ** 2).ravel()[cells]
             each = each - (w * each).sum() / w.sum()
             se = math.sqrt(float(((w * each) ** 2).sum()) / w.sum() ** 2)
-    reach = normal_quantile(level) * se
+    low, high = _limits(value, normal_quantile(level) * se)
     return Agreement(
         name="weighted kappa" if is_weighted else "kappa",
         value=value,
-        low=max(value - reach, -1.0) if not math.isnan(value) else math.nan,
-        high=min(value + reach, 1.0) if not math.isnan(value) else math.nan,
+        low=low,
+        high=high,
         se=se,
         observed=po,
         expected=pe,

@@ -12,8 +12,9 @@ from llamaherd.core import checks
 from llamaherd.research.statistics.intervals import (
     Measure,
     level_of,
+    mean,
     share,
-    student_quantile,
+    within,
 )
 from llamaherd.research.statistics.ratings import unit_weights_of
 
@@ -151,17 +152,10 @@ def brier_score(
     w = unit_weights_of(unit_weights, len(right))
     used = (right >= 0) & ~np.isnan(values).any(axis=1) & (w > 0)
     values, right, w = values[used], right[used], w[used]
-    n = len(right)
-    if n == 0:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
     hit = np.eye(values.shape[1])[right]
-    each = ((values - hit) ** 2).sum(axis=1)
-    mean = float(np.average(each, weights=w))
-    if n == 1:
-        return Measure(value=mean, low=0.0, high=2.0, n=1)
-    squares = float(((w * (each - mean)) ** 2).sum()) / w.sum() ** 2 * n / (n - 1)
-    reach = student_quantile(level_of(level), n - 1) * math.sqrt(squares)
-    return Measure(value=mean, low=max(0.0, mean - reach), high=mean + reach, n=n)
+    found = mean(((values - hit) ** 2).sum(axis=1), w, level_of(level))
+    low, high = within(found.low, found.high, 0.0, 2.0)
+    return Measure(value=found.value, low=low, high=high, n=found.n)
 
 
 def known(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
+LEAST_SPREAD = 1e-12  # what is below it comes of rounding
 _MOST = 4_000_000  # numbers that a bootstrap holds at a time
 
 
@@ -139,6 +140,22 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
     return Measure(value=p, low=low, high=high, n=n)
 
 
+def mean(values: Floats, weights: Floats, level: float) -> Measure:
+    """A weighted mean of units, with an interval by t.
+
+    NaN of none; no interval of one, or of units that are all alike: see `percentiles`.
+    """
+    n = len(values)
+    if n == 0:
+        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+    found = float(np.average(values, weights=weights))
+    if n == 1 or np.ptp(values) < LEAST_SPREAD:
+        return Measure(value=found, low=math.nan, high=math.nan, n=n)
+    squares = float(((weights * (values - found)) ** 2).sum()) / weights.sum() ** 2
+    reach = student_quantile(level, n - 1) * math.sqrt(squares * n / (n - 1))
+    return Measure(value=found, low=found - reach, high=found + reach, n=n)
+
+
 def effective_n(values: Floats, weights: Floats, mean: float) -> float:
     """Units drawn simply whose share would have the variance of this one.
 
@@ -157,9 +174,12 @@ def effective_n(values: Floats, weights: Floats, mean: float) -> float:
 
 
 def percentiles(draws: Floats, level: float) -> tuple[float, float]:
-    """The percentile interval of a bootstrap; draws that are NaN are left out."""
+    """The percentile interval of a bootstrap; draws that are NaN are left out.
+
+    NaN where draws do not vary: they say nothing of how far the truth may be off.
+    """
     known = draws[~np.isnan(draws)]
-    if len(known) == 0:
+    if len(known) == 0 or np.ptp(known) < LEAST_SPREAD:
         return (math.nan, math.nan)
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return (float(low), float(high))

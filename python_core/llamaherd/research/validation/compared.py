@@ -28,6 +28,7 @@ class Answers:
         confidence: float64[n], probability of the label given, NaN where there is none;
             None: not known.
         texts: n texts; None: not known.
+        examples: Texts whose labels the model was told.
     """
 
     labels: list[Code]
@@ -35,6 +36,7 @@ class Answers:
     probs: Floats | None
     confidence: Floats | None
     texts: list[Any] | None
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,6 +51,7 @@ class Codes:
             known, or all were.
         is_sample: Whether they were drawn, so that probabilities should be known.
         n_without: Texts of the sample that nobody coded.
+        design: How they were drawn; None: not known.
     """
 
     rows: list[int]
@@ -57,6 +60,7 @@ class Codes:
     inclusion: Floats | None
     is_sample: bool
     n_without: int = 0
+    design: dict[str, Any] | None = None
 
 
 def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:  # noqa: ANN401 - of many kinds
@@ -97,8 +101,14 @@ def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:
     probs, confidence = _probabilities(prob, labels, known)
     text = getattr(coded, "text", None)
     texts = frames.column(frame, text, "text") if isinstance(text, str) else None
+    examples = getattr(getattr(coded, "codebook", None), "examples", ())
     return Answers(
-        labels=labels, names=known, probs=probs, confidence=confidence, texts=texts
+        labels=labels,
+        names=known,
+        probs=probs,
+        confidence=confidence,
+        texts=texts,
+        examples=tuple(each.text for each in examples),
     )
 
 
@@ -263,12 +273,13 @@ def _of_sample(gold: Any, n: int) -> Codes:  # noqa: ANN401 - GoldSample, or wha
         inclusion=inclusion,
         is_sample=True,
         n_without=len(given) - len(kept),
+        design=getattr(gold, "design", None),
     )
 
 
 def _texts_of(coded: Any, gold: Any) -> Sequence[Any] | None:  # noqa: ANN401
     """The column of texts that a sample was drawn from, if a data frame has it."""
-    name = getattr(gold, "design", {}).get("text")
+    name = (getattr(gold, "design", None) or {}).get("text")
     if name is None or not (isinstance(coded, Mapping) or hasattr(coded, "columns")):
         return None
     return frames.column(coded, name, "gold") if name in frames.names(coded) else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,15 +21,16 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
-from llamaherd.research.statistics.intervals import (
-    Measure,
-    level_of,
-    share,
-    student_quantile,
-)
+from llamaherd.research.statistics.intervals import Measure, level_of, mean, share
 from llamaherd.research.statistics.ratings import SCALES
+from llamaherd.research.validation import several as sets
 from llamaherd.research.validation.compared import answers_of, codes_of, in_one_form
-from llamaherd.research.validation.validation import Ceiling, Validation, Wrong
+from llamaherd.research.validation.validation import (
+    Ceiling,
+    PairAgreement,
+    Validation,
+    Wrong,
+)
 from llamaherd.research.validation.validation_warnings import warnings_of
 
 if TYPE_CHECKING:
@@ -54,6 +56,37 @@ class _How:
     n_bootstrap: int
     seed: int
 
+    def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Share alike, and kappa where there are two coders."""
+        found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
+        kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
+        found += [
+            cohen_kappa(
+                *codes,
+                weights=kind,
+                levels=self.names,
+                unit_weights=self.w,
+                level=self.level,
+            )
+            for kind in kinds
+            if len(codes) == 2
+        ]
+        return tuple(found)
+
+    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """These, alpha and AC1."""
+        alpha = krippendorff_alpha(
+            codes,
+            scale=self.scale,
+            levels=self.names,
+            unit_weights=self.w,
+            level=self.level,
+            n_bootstrap=self.n_bootstrap,
+            seed=self.seed,
+        )
+        ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
+        return (*self.kappas(codes), alpha, ac1)
+
 
 def validate(
     coded: Any,  # noqa: ANN401 - of many kinds
@@ -67,6 +100,7 @@ def validate(
     level: float = 0.95,
     n_bootstrap: int = 2000,
     seed: int = 0,
+    several: bool | None = None,
 ) -> Validation:
     """Compares a model's labels with the codes of people.
 
@@ -91,6 +125,9 @@ def validate(
         level: Of the confidence intervals.
         n_bootstrap: Draws for those intervals that need them.
         seed: Of the draws.
+        several: Whether a text may have several labels, joined by "; ", "" or "none" for
+            none of them. Each is measured as a yes or no of its own, and accuracy is the
+            share of texts with exactly the right ones. None: as `coded` or `gold` know.
 
     Raises:
         TypeError: An argument is of another type.
@@ -100,14 +137,23 @@ def validate(
     checks.choice("scale", scale, SCALES)
     answers = answers_of(coded, label, prob, labels)
     codes = codes_of(gold, truth, coded, answers)
-    answers, codes = in_one_form(answers, codes)
-    names = _names(answers, codes, scale)
-    right, n_ties = _majority(codes.codes)
+    are_sets = sets.has_several(coded, gold) if several is None else several
+    if are_sets and scale != "nominal":
+        raise ValueError(f"scale must be 'nominal' of several labels, not {scale!r}")
+    answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
+    names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
+    right, n_ties = (
+        sets.majority_of(codes.codes, names or ()) if are_sets else _majority(codes.codes)
+    )
     given = [answers.labels[row] for row in codes.rows]
     weights = None if codes.inclusion is None else 1 / codes.inclusion
-    w = np.ones(len(given)) if weights is None else weights
     how = _How(
-        names=names, scale=scale, w=w, level=level, n_bootstrap=n_bootstrap, seed=seed
+        names=[False, True] if are_sets else names,
+        scale=scale,
+        w=np.ones(len(given)) if weights is None else weights,
+        level=level,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
     )
     measured = accuracy_of(
         given,
@@ -117,8 +163,8 @@ def validate(
         level=level,
         n_bootstrap=n_bootstrap,
         seed=seed,
+        several=are_sets,
     )
-    several = len(codes.codes) > 1
     judged = np.array(
         [a is not None and b is not None for a, b in zip(given, right, strict=True)],
         dtype=bool,
@@ -130,20 +176,87 @@ def validate(
         n_gold=len(codes.rows),
         coders=codes.coders,
         is_weighted=weights is not None,
+        design=codes.design,
+        several=are_sets,
         scale=scale,
         level=level,
         accuracy=measured,
-        model_agreement=_agreement([given, right], how),
-        coder_agreement=_agreement(codes.codes, how) if several else (),
-        ceiling=_ceiling(codes.codes, given, w, level) if several else None,
-        brier=_brier(answers, codes, right, w, level),
+        **_agreements(given, right, codes, measured.labels if are_sets else None, how),
+        ceiling=_ceiling(codes.codes, given, how.w, level),
+        brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
         coverage=coverage,
         confidence=answers.confidence,
         wrong=_wrong(answers, codes, right, judged & ~hits),
         warnings=(),
     )
+    if are_sets:
+        found = _in_words(found)
     return found.with_warnings(warnings_of(found, answers, codes, n_ties))
+
+
+def _agreements(
+    given: Sequence[Code],
+    right: Sequence[Code],
+    codes: Codes,
+    names: Sequence[Hashable] | None,
+    how: _How,
+) -> dict[str, Any]:
+    """Fields of a validation; `names` are the labels where a text may have several."""
+    pairs = _pairs(given, codes, names, how)
+    if names is not None:
+        of = sets.by_label(given, right, codes.codes, names, how.coefficients)
+        return {
+            "model_agreement": sets.mean_of([each.model for each in of]),
+            "coder_agreement": sets.mean_of([each.people for each in of]),
+            "label_agreement": of,
+            "pairs": pairs,
+        }
+    several_people = len(codes.codes) > 1
+    return {
+        "model_agreement": how.coefficients([given, right]),
+        "coder_agreement": how.coefficients(codes.codes) if several_people else (),
+        "label_agreement": (),
+        "pairs": pairs,
+    }
+
+
+def _pairs(
+    given: Sequence[Code], codes: Codes, names: Sequence[Hashable] | None, how: _How
+) -> tuple[PairAgreement, ...]:
+    """Of each two coders, the model first; `names` as above."""
+    if len(codes.codes) < 2:
+        return ()
+    columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
+    return tuple(
+        PairAgreement(
+            first=first,
+            second=second,
+            coefficients=how.kappas(both)
+            if names is None
+            else sets.mean_of([how.kappas(sets.yes_or_no(n, both)) for n in names]),
+        )
+        for (first, a), (second, b) in combinations(columns, 2)
+        for both in [(a, b)]
+    )
+
+
+def _in_words(found: Validation) -> Validation:
+    """The same with texts for tuples of labels."""
+    names = found.labels
+    most = sets.told(found.accuracy.majority_label, names)
+    return replace(
+        found,
+        accuracy=replace(found.accuracy, majority_label=most),
+        wrong=tuple(
+            replace(
+                each,
+                label=sets.told(each.label, names),
+                truth=sets.told(each.truth, names),
+            )
+            for each in found.wrong
+        ),
+    )
 
 
 def _names(answers: Answers, codes: Codes, scale: Scale) -> list[Hashable] | None:
@@ -173,34 +286,6 @@ def _majority(codes: Sequence[Sequence[Code]]) -> tuple[list[Code], int]:
         n_ties += is_tie
         right.append(None if is_tie or not counted else counted[0][0])
     return right, n_ties
-
-
-def _agreement(codes: Sequence[Sequence[Code]], how: _How) -> tuple[Agreement, ...]:
-    """All coefficients; kappa where there are two coders."""
-    found = [percent_agreement(codes, unit_weights=how.w, level=how.level)]
-    if len(codes) == 2:
-        kinds = ("none",) if how.scale == "nominal" else ("none", "quadratic")
-        found += [
-            cohen_kappa(
-                *codes,
-                weights=kind,
-                levels=how.names,
-                unit_weights=how.w,
-                level=how.level,
-            )
-            for kind in kinds
-        ]
-    alpha = krippendorff_alpha(
-        codes,
-        scale=how.scale,
-        levels=how.names,
-        unit_weights=how.w,
-        level=how.level,
-        n_bootstrap=how.n_bootstrap,
-        seed=how.seed,
-    )
-    ac1 = gwet_ac1(codes, levels=how.names, unit_weights=how.w, level=how.level)
-    return (*found, alpha, ac1)
 
 
 def _by_confidence(
@@ -233,24 +318,14 @@ def _ceiling(
         people.append(alike / (m * (m - 1)))
         model.append(said.count(label) / m)
         weights.append(w[i])
-    if not people:
+    if not people:  # also where one person coded
         return None
     a, b, v = np.array(people), np.array(model), np.array(weights)
     return Ceiling(
         people=share(a, v, level),
         model=share(b, v, level),
-        difference=_mean(b - a, v, level),
+        difference=mean(b - a, v, level),
     )
-
-
-def _mean(values: Floats, w: Floats, level: float) -> Measure:
-    n = len(values)
-    mean = float(np.average(values, weights=w))
-    if n < 2:
-        return Measure(value=mean, low=math.nan, high=math.nan, n=n)
-    squares = float(((w * (values - mean)) ** 2).sum()) / w.sum() ** 2 * n / (n - 1)
-    reach = student_quantile(level, n - 1) * math.sqrt(squares)
-    return Measure(value=mean, low=mean - reach, high=mean + reach, n=n)
 
 
 def _brier(

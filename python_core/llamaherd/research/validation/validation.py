@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Measure,
     )
     from llamaherd.research.statistics.ratings import Code, Floats, Scale
+    from llamaherd.research.validation.several import LabelAgreement
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
@@ -40,6 +41,22 @@ class Ceiling:
     people: Measure
     model: Measure
     difference: Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairAgreement:
+    """How far two coders agree.
+
+    Attributes:
+        first: Its name; "model" for the model.
+        second: The other one's.
+        coefficients: Share alike and kappa, weighted too where labels have an order; of
+            several labels their means over the labels.
+    """
+
+    first: str
+    second: str
+    coefficients: tuple[Agreement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +87,16 @@ class Validation:
         n_gold: Texts that people coded.
         coders: Names of these people.
         is_weighted: Whether texts count by 1 / inclusion probability.
+        design: How the texts with codes were drawn, see `GoldSample`; None: not known.
+        several: Whether texts may have several labels.
         scale: What distances between labels mean.
         level: Of the confidence intervals.
         accuracy: By labels and in all, with the majority class as the baseline.
-        model_agreement: Coefficients between the model and what most people say.
+        model_agreement: Coefficients between the model and what most people say; of
+            several labels their means over the labels, as those below.
         coder_agreement: Those between the people; () of one.
+        label_agreement: Of several labels those of each label; else ().
+        pairs: Of each two coders, the model among them; () of one person.
         ceiling: What a second person reaches; None of one.
         brier: Brier score; None without probabilities of all labels.
         calibration: Calibration error; None if it is not known how sure the model is.
@@ -88,11 +110,15 @@ class Validation:
     n_gold: int
     coders: tuple[str, ...]
     is_weighted: bool
+    design: dict[str, Any] | None
+    several: bool
     scale: Scale
     level: float
     accuracy: Accuracy
     model_agreement: tuple[Agreement, ...]
     coder_agreement: tuple[Agreement, ...]
+    label_agreement: tuple[LabelAgreement, ...]
+    pairs: tuple[PairAgreement, ...]
     ceiling: Ceiling | None
     brier: Measure | None
     calibration: CalibrationError | None
@@ -105,6 +131,14 @@ class Validation:
     def labels(self) -> tuple[Hashable, ...]:
         """All labels, in their order."""
         return self.accuracy.labels
+
+    @property
+    def coefficients(self) -> tuple[Agreement, ...]:
+        """All of agreement, of several labels those of each."""
+        if self.several:
+            of = self.label_agreement
+            return tuple(a for each in of for a in (*each.model, *each.people))
+        return (*self.model_agreement, *self.coder_agreement)
 
     def with_warnings(self, warnings: tuple[str, ...]) -> Validation:
         """The same with these."""
@@ -175,9 +209,18 @@ def _of_accuracy(found: Accuracy) -> list[Row]:
 
 
 def _of_agreement(found: Validation) -> list[Row]:
-    return [
-        *(_row("model and people", a.name, "", a) for a in found.model_agreement),
-        *(_row("between people", a.name, "", a) for a in found.coder_agreement),
+    parts = [("", found.model_agreement, found.coder_agreement)]
+    parts += [(str(of.label), of.model, of.people) for of in found.label_agreement]
+    rows = [
+        _row(part, each.name, label, each)
+        for label, model, people in parts
+        for part, of in (("model and people", model), ("between people", people))
+        for each in of
+    ]
+    return rows + [
+        _row("pair", each.name, f"{pair.first} / {pair.second}", each)
+        for pair in found.pairs
+        for each in pair.coefficients
     ]
 
 
@@ -200,12 +243,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - a field's
     """What JSON has: no arrays, no tuples, no NaN."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -39,6 +39,8 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
         _summary(found),
         _labels(found),
         _agreement(found),
+        _by_label(found),
+        _pairs(found),
         _confusion(found),
         _wrong(found, first),
         [line for warning in found.warnings for line in _wrapped(warning)],
@@ -73,7 +75,10 @@ def table(rows: list[list[str]], left: int = 1) -> list[str]:
 def _summary(found: Validation) -> list[str]:
     of = found.accuracy
     rows = [
-        ["accuracy", with_interval(of.accuracy)],
+        [
+            "all labels right" if found.several else "accuracy",
+            with_interval(of.accuracy),
+        ],
         ["balanced accuracy", with_interval(of.balanced_accuracy)],
         ["macro F1", with_interval(of.macro_f1)],
     ]
@@ -111,7 +116,8 @@ def _labels(found: Validation) -> list[str]:
 def _agreement(found: Validation) -> list[str]:
     model = {a.name: a for a in found.model_agreement}
     people = {a.name: a for a in found.coder_agreement}
-    rows = [["agreement", "model and people", *(["between people"] if people else [])]]
+    title = "mean over labels" if found.several else "agreement"
+    rows = [[title, "model and people", *(["between people"] if people else [])]]
     for name, title in _NAMES.items():
         if name in model or name in people:
             cells = [
@@ -121,9 +127,41 @@ def _agreement(found: Validation) -> list[str]:
     return table(rows)
 
 
+def _by_label(found: Validation) -> list[str]:
+    """Alpha on whether each of several labels applies."""
+    rows = [[_NAMES["alpha"], "model and people", "between people"]]
+    for of in found.label_agreement:
+        alphas = [
+            {a.name: a for a in each}.get("alpha") for each in (of.model, of.people)
+        ]
+        rows.append(
+            [str(of.label), *(with_interval(each) if each else "-" for each in alphas)]
+        )
+    if len(rows) == 1:
+        return []
+    return table(rows if found.coder_agreement else [row[:2] for row in rows])
+
+
+def _pairs(found: Validation) -> list[str]:
+    """Kappa of each two of three people and more, and of the model and each of them."""
+    if len(found.coders) < 3:
+        return []
+    kappa = {(pair.first, pair.second): pair.coefficients[-1] for pair in found.pairs}
+    title = _NAMES[found.pairs[0].coefficients[-1].name]
+    for cell in (with_interval, lambda each: number(each.value)):
+        rows = [[title, *found.coders]]
+        for first in ("model", *found.coders[:-1]):
+            pairs = [kappa.get((first, second)) for second in found.coders]
+            rows.append([first, *("" if each is None else cell(each) for each in pairs)])
+        lines = table(rows)
+        if max(map(len, lines)) <= _WIDTH:
+            break
+    return lines
+
+
 def _confusion(found: Validation) -> list[str]:
     names = [str(label) for label in found.labels]
-    if not names or len(names) > 8:
+    if not names or len(names) > 8 or found.several:
         return []
     rows = [["model \\ people", *names]]
     rows += [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.research.coding.texts import same_rows
 
 if TYPE_CHECKING:
     from llamaherd.research.validation.compared import Answers, Codes
@@ -13,6 +16,7 @@ _FEW = 50
 # Below it not even tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
+_NAMES = {"kappa": "kappa", "weighted kappa": "kappa", "alpha": "alpha", "ac1": "AC1"}
 
 
 def warnings_of(
@@ -21,6 +25,7 @@ def warnings_of(
     """Each a sentence."""
     told = [
         *_of_numbers(found),
+        *_of_intervals(found),
         *_of_codes(found, codes, n_ties),
         *_of_labels(found, answers, codes),
     ]
@@ -42,7 +47,8 @@ def _of_numbers(found: Validation) -> list[str]:
     if few:
         told.append(
             f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, so that "
-            f"little can be said of them: {', '.join(few)}."
+            f"little can be said of them: {', '.join(few)}. Intervals of macro F1 and "
+            "balanced accuracy are too narrow with them."
         )
     if measured.accuracy.low <= measured.majority_accuracy.value:
         told.append(
@@ -51,6 +57,31 @@ def _of_numbers(found: Validation) -> list[str]:
             "texts have it."
         )
     return told
+
+
+def _of_intervals(found: Validation) -> list[str]:
+    """Where draws were asked for, and those or formulas give no width."""
+    measured = found.accuracy
+    if any(each.interval == "none" for each in found.coefficients):
+        return []
+    measures: list[tuple[str, Any]] = [("F1", each.f1) for each in measured.per_label]
+    measures += [("macro F1", measured.macro_f1)]
+    measures += [("balanced accuracy", measured.balanced_accuracy)]
+    measures += [(_NAMES.get(each.name, ""), each) for each in found.coefficients]
+    without = [
+        name
+        for name, each in measures
+        if name and math.isnan(each.low) and not math.isnan(each.value)
+    ]
+    if not without:
+        return []
+    names = ", ".join(dict.fromkeys(without))
+    told = (
+        f"No interval is told of {names} where all texts are right, or all wrong: the "
+        "bootstrap and the formulas give none there. Those of accuracy, precision and "
+        "recall are good."
+    )
+    return [told]
 
 
 def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
@@ -87,6 +118,15 @@ def _of_labels(found: Validation, answers: Answers, codes: Codes) -> list[str]:
     n_missing = sum(answers.labels[row] is None for row in codes.rows)
     if n_missing:
         told.append(f"{n_missing} texts with codes have no label and are left out.")
+    texts = [answers.texts[row] for row in codes.rows] if answers.texts else []
+    n_examples = len(same_rows(texts, answers.examples))
+    if n_examples:
+        told.append(
+            f"{n_examples} texts with codes are examples of the codebook, whose labels "
+            "the model was told: accuracy is too high, and estimates are not valid if "
+            "the examples were chosen from this gold sample. Leave their codes out, or "
+            "take other examples."
+        )
     known = set(answers.names)
     other = sorted(
         {

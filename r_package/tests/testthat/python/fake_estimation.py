@@ -11,7 +11,6 @@ NAN = math.nan
 __all__ = [
     "estimate_means",
     "estimate_regression",
-    "gold_codes",
     "gold_draw",
     "gold_read",
     "gold_size",
@@ -85,23 +84,26 @@ def gold_write(sample, path, options):
         file.write(sample)
 
 
-def gold_read(paths, sample):
+def gold_read(source, sample, coders):
+    if isinstance(source, dict):
+        return _of_frame(source, sample)
     if sample is None:
-        with open(paths[0] + ".json", encoding="utf-8") as file:
+        with open(source[0] + ".json", encoding="utf-8") as file:
             sample = file.read()
     n = len(json.loads(sample)["ids"])
-    return _stored(sample, {"code": ["yes"] * n})
+    return _stored(sample, {(coders or ["code"])[0]: ["yes"] * n})
 
 
-def gold_codes(sample, ids, codes):
+def _of_frame(columns, sample):
     known = json.loads(sample)["ids"]
-    for identifier in ids:
+    at = {f"{each:.0f}": i for i, each in enumerate(columns["id"])}
+    for identifier in at:
         if identifier not in known:
             raise ValueError(f"id '{identifier}' is none of the sample's")
-    at = {identifier: i for i, identifier in enumerate(ids)}
     made = {
         coder: [values[at[i]] if i in at else None for i in known]
-        for coder, values in codes.items()
+        for coder, values in columns.items()
+        if coder != "id"
     }
     return _stored(sample, made)
 

@@ -6,6 +6,7 @@ import csv
 import json
 import pickle
 from collections import Counter
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -14,7 +15,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from llamaherd import _r
 from llamaherd.core.stats import Stats
+from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_data import Population
@@ -44,7 +47,8 @@ NASTY = [
 def frame(n: int = 60) -> dict[str, list[Any]]:
     return {
         "text": [
-            f"{NASTY[i % len(NASTY)]}{i if i >= len(NASTY) else ''}" for i in range(n)
+            f"{nasty}{i if i >= len(NASTY) or not nasty else ''}"
+            for i, nasty in enumerate(islice(cycle(NASTY), n))
         ],
         "label": [
             ("yes", "no", "no", "rare" if i < 8 else "no")[i % 4] for i in range(n)
@@ -148,6 +152,57 @@ def test_what_annotate_returned_knows_its_columns() -> None:
     assert found.texts[0] is not None
 
 
+def coded_with(texts: list[str | None], examples: list[Any]) -> Coded:
+    labels: list[str | None] = [("yes", "no")[i % 2] for i in range(len(texts))]
+    return Coded(
+        frame={"text": texts, "label": labels},
+        text="text",
+        codebook=Codebook("Which?", ["yes", "no"], examples=examples),
+        columns={"label": "label"},
+        names=("yes", "no"),
+        labels=labels,
+        probs=None,
+        errors=[None] * len(texts),
+        run={},
+        stats=Stats(),
+    )
+
+
+def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
+    texts: list[str | None] = [f"Text {i}." for i in range(20)]
+    coded = coded_with(texts, [("Text  3.\n", "no"), ("Text 7.", "no"), ("x", "yes")])
+    match = r"2 of 20 texts of the gold sample are examples .*\(ids 4, 8\).* Leave texts"
+    with pytest.warns(UserWarning, match=match):
+        gold = lh.gold_sample(coded, 20)
+    found = lh.validate(coded, gold.with_codes(coded.labels))
+    assert any(told.startswith("2 texts with codes are ex") for told in found.warnings)
+    from_r = {
+        "by": None,
+        "prob": None,
+        "text": "text",
+        "label": "label",
+        "id": None,
+        "confidence": None,
+        "floor": 0.3,
+        "allocation": "equal",
+        "names": [],
+        "seed": 1.0,
+        "several": False,
+        "each": [],
+        "codebook": json.dumps(coded.codebook.to_dict()),
+    }
+    told = _r.gold_draw(coded.frame, 20, from_r)
+    assert told["warnings"][0].startswith("2 of 20 texts")
+
+
+def test_blank_texts_are_not_drawn() -> None:
+    texts = ["a", " ", "\n", "", "b", None]
+    drawn = lh.gold_sample(coded_with(texts, []), 2)
+    assert drawn.texts == ["a", "b"]
+    assert drawn.design["n_missing"] == 4
+    assert drawn.all_probs.tolist() == [1, 0, 0, 0, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -225,6 +280,17 @@ def test_codes_come_back(tmp_path: Path, delimiter: str, encoding: str) -> None:
         assert found.gold == ["yes"] * 40  # of equally many the first
         assert found.all_probs.tolist() == gold.all_probs.tolist()
         assert found.texts == gold.texts
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_files_for_spreadsheets_of_all_countries(tmp_path: Path, delimiter: Any) -> None:
+    path, drawn = tmp_path / "gold.csv", sample().with_codes({"a;b,c": ["yes"] * 20})
+    drawn.write(path, delimiter=delimiter)
+    first = path.read_text(encoding="utf-8-sig").splitlines()[0]
+    assert first == delimiter.join(['"id"', '"text"', '"a;b,c"'])
+    assert lh.read_gold(path).codes == drawn.codes
+    with pytest.raises(ValueError, match="delimiter must be one of"):
+        drawn.write(path, delimiter=":")  # type: ignore[arg-type]
 
 
 def test_a_file_is_in_a_random_order_unless_asked_otherwise(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ import csv
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
-from llamaherd._r import gold_codes
+from llamaherd import _r
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,15 +150,75 @@ def test_rows_that_were_deleted_are_told(tmp_path: Path) -> None:
     assert None not in both.gold
 
 
-def test_codes_of_r_s_data_frames_tell_what_rows_are_missing() -> None:
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_codes_of_a_data_frame_are_read_as_those_of_a_file(kind: Any) -> None:
     drawn = sample()
-    ids = list(drawn.ids)
-    told = gold_codes(drawn.to_json(), ids[::-1], {"ann": ["yes"] * 20})
+    codes = ["yes", " No ", None, "NA"] * 5
+    columns = {
+        "ID": drawn.ids[::-1],
+        "text": drawn.texts[::-1],
+        "ann": codes[::-1],
+        "label": drawn.labels[::-1],
+        "party": ["A"] * 20,
+    }
+    with pytest.warns(UserWarning, match="'party' was taken for notes"):
+        found = lh.read_gold(kind(columns), drawn)
+    assert found.coders == ["ann"]  # and not the model
+    assert found.codes == [["yes", "no", None, None] * 5]
+    named = lh.read_gold(kind(columns), drawn, coders=["label"])
+    assert named.gold == drawn.labels
+    wrong = {**columns, "text": ["another"] * 20, "ann": ["maybe"] * 20}
+    with pytest.raises(ValueError, match=r"^40 problems: the data frame, row 1 \(id \d"):
+        lh.read_gold(kind(wrong), drawn, coders=["ann"])
+    with pytest.raises(ValueError, match="codes in a data frame need it"):
+        lh.read_gold(kind(columns))
+    with pytest.raises(ValueError, match="must have a column id"):
+        lh.read_gold(kind({"ann": ["yes"]}), drawn)
+
+
+def test_a_file_that_a_program_read_is_a_data_frame(tmp_path: Path) -> None:
+    texts = ["=1+1", "'=1", "'a'", "-"]
+    data = {"text": texts, "label": ["a", "b"] * 2, "key": ["-1", "@b", "c", "'d"]}
+    drawn = lh.gold_sample(data, 4, text="text", label="label", id="key", seed=1)
+    drawn.write(tmp_path / "gold.csv", coders=["ann"])
+    table = pd.read_csv(tmp_path / "gold.csv")
+    table["ann"] = "b"
+    assert lh.read_gold(table, drawn).gold == ["b"] * 4
+    own = {"id": drawn.ids, "text": drawn.texts, "ann": ["b"] * 4}
+    assert lh.read_gold(own, drawn).gold == ["b"] * 4
+
+
+def test_r_s_data_frames_tell_what_rows_are_missing() -> None:
+    drawn = sample()
+    ids = [float(each) for each in drawn.ids]
+    columns: dict[str, Any] = {"id": ids[::-1], "ann": ["yes"] * 20}
+    told = _r.gold_read(columns, drawn.to_json(), None)
     assert (told["ok"], told["warnings"]) == (True, [])
-    told = gold_codes(drawn.to_json(), ids[:17], {"ann": ["yes"] * 17})
+    told = _r.gold_read({"id": ids[:17], "ann": ["yes"] * 17}, drawn.to_json(), ["ann"])
     (warning,) = told["warnings"]
     assert warning.startswith("3 of 20 texts of the gold sample have no row")
-    assert ", ".join(ids[17:]) in warning
+    assert ", ".join(drawn.ids[17:]) in warning
+
+
+@pytest.mark.parametrize("ids", [[2, 1, 100_000], [2.0, 1.0, 1e5], pd.array([2, 1, 1e5])])
+def test_whole_numbers_are_ids_as_such(ids: Any, tmp_path: Path) -> None:
+    data = pd.DataFrame({"doc": ids, "label": ["a", "b", "a"]})
+    drawn = lh.gold_sample(data, 3, label="label", id="doc", seed=1)
+    assert sorted(drawn.ids) == ["1", "100000", "2"]
+    path = tmp_path / "gold.csv"
+    drawn.write(path)
+    rows = rows_of(path)
+    for row in rows:
+        row["code"] = "a"
+    written(path, rows, list(rows[0]))
+    assert lh.read_gold(path).gold == ["a"] * 3
+    again = pd.DataFrame({"id": ids, "ann": ["a", "b", "a"]})
+    found = lh.read_gold(again, drawn)
+    assert dict(zip(found.ids, found.gold, strict=True)) == {
+        "2": "a",
+        "1": "b",
+        "100000": "a",
+    }
 
 
 def test_rounded_probabilities_are_the_same(tmp_path: Path) -> None:

@@ -369,3 +369,29 @@ def test_a_damaged_report_says_where(
     path.write_text(json.dumps({**contents, part: value}), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_report(path)
+
+
+@pytest.mark.filterwarnings("ignore:.*examples:UserWarning")
+def test_it_tells_how_the_gold_sample_was_drawn(coded: lh.Coded, tmp_path: Path) -> None:
+    frame = {**coded.frame, "half": ["a", "b"] * 4 + ["b"]}
+    data = dataclasses.replace(coded, frame=frame)
+    gold = lh.gold_sample(data, 5, by="half", allocation="equal", seed=7)
+    gold = gold.with_codes({"ann": ["Sports"] * 5, "ben": ["Sports"] * 5})
+    found = lh.validate(data, gold, n_bootstrap=50)
+    lh.report(data, tmp_path / "report.html", found)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    for told in (
+        "How the gold sample was drawn",
+        "a fixed number of each stratum, by half",
+    ):
+        assert told in page
+    for told in ("5 of 8", "ann, ben", "of a", "of b", "equal", gold.design["sha256"]):
+        assert told in page
+    drawn = gold.design["drawn"]
+    assert sum(drawn.values()) == 5
+    assert f"{drawn['a']} of {gold.design['strata']['a']}" in page
+    stored = read_report(tmp_path / "report.html")["validation"]["design"]
+    assert stored == gold.design
+    lh.report(coded, tmp_path / "other.html", lh.validate(coded, CODES, n_bootstrap=50))
+    other = (tmp_path / "other.html").read_text(encoding="utf-8")
+    assert "were chosen is not known" in other

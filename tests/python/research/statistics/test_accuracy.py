@@ -148,6 +148,37 @@ def test_intervals_and_baseline() -> None:
     assert wide.high - wide.low > found.macro_f1.high - found.macro_f1.low
 
 
+def test_draws_without_a_rare_label_have_it_all_the_same() -> None:
+    # Of 100 texts two are rare and never found; 13 of 100 draws have none of them.
+    truth = ["a"] * 49 + ["b"] * 49 + ["rare"] * 2
+    predicted = ["a"] * 49 + ["b"] * 49 + ["a", "b"]
+    found = accuracy_of(predicted, truth)
+    assert found.macro_f1.value == pytest.approx(2 / 3, abs=0.01)
+    assert 0.6 < found.macro_f1.low < found.macro_f1.value < found.macro_f1.high < 0.67
+    found_both = accuracy_of(predicted[:98] + ["rare"] * 2, truth)
+    assert math.isnan(found_both.per_label[2].f1.low)
+    assert found_both.macro_f1.low == pytest.approx(2 / 3)  # of draws without them
+    # Labels that are in no text are not in the mean, as in the value.
+    more = accuracy_of(predicted, truth, labels=["a", "b", "rare", "never"])
+    assert more.macro_f1 == found.macro_f1
+
+
+def test_no_interval_where_draws_do_not_vary() -> None:
+    right = accuracy_of(["a", "b", "a"] * 10, ["a", "b", "a"] * 10)
+    composed = (right.macro_f1, right.balanced_accuracy, right.per_label[0].f1)
+    for each in composed:
+        assert (each.value, each.n > 0) == (1, True)
+        assert math.isnan(each.low)
+        assert math.isnan(each.high)
+    assert right.accuracy.low == pytest.approx(wilson(1, 30, 0.95)[0])
+    never = accuracy_of(["a"] * 20, ["a"] * 18 + ["b"] * 2).per_label[1]
+    assert never.f1.value == 0
+    assert math.isnan(never.f1.low)
+    sure = brier_score(np.eye(2)[[0, 1, 0]], [0, 1, 0])
+    assert sure.value == 0
+    assert math.isnan(sure.high)
+
+
 def test_bootstrap_intervals_cover() -> None:
     # Recalls 0.9 and 0.6: balanced accuracy 0.75.
     generator = np.random.default_rng(2)

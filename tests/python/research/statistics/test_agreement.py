@@ -197,6 +197,17 @@ def test_percent_agreement() -> None:
     assert within.value == pytest.approx((spread <= 1).mean())
 
 
+def test_percent_agreement_of_pairs_within_a_tolerance() -> None:
+    codes = [[1, 5, 2, None, 3], [2, 1, 2, 4, None], [3, 1, None, 5, None]]
+    found = percent_agreement(codes, tolerance=1)
+    assert found.value == pytest.approx((2 / 3 + 1 / 3 + 1 + 1) / 4)
+    assert found.n_units == 4
+    # So small a tolerance is none.
+    exact = percent_agreement(codes, tolerance=1e-9)
+    assert exact.value == pytest.approx(percent_agreement(codes).value)
+    assert percent_agreement([[], []], tolerance=1).n_units == 0
+
+
 def test_missing_is_none_nan_or_na() -> None:
     plain = [["a", "b", "a", None], ["a", "a", "a", "b"]]
     for missing in (math.nan, pd.NA, np.float64("nan")):
@@ -226,6 +237,21 @@ def test_where_chance_cannot_disagree_there_is_no_value() -> None:
         assert found.n_units == 0
     for of in (krippendorff_alpha, gwet_ac1, percent_agreement):
         assert math.isnan(of([[], []]).value)
+
+
+def test_where_all_agree_there_is_no_interval() -> None:
+    alike = [["a", "b", "a", "c"] * 8] * 2
+    weights = np.linspace(1, 3, 32)
+    for w in (None, weights):
+        for found in (
+            cohen_kappa(*alike, unit_weights=w),
+            cohen_kappa(*alike, weights="quadratic", levels=["a", "b", "c"]),
+            krippendorff_alpha(alike, unit_weights=w),
+            gwet_ac1(alike, unit_weights=w),
+        ):
+            assert found.value == pytest.approx(1)
+            assert math.isnan(found.low)
+            assert math.isnan(found.high)
 
 
 def test_unit_weights_repeat_units() -> None:

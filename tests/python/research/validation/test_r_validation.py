@@ -9,8 +9,9 @@ import llamaherd as lh
 import pytest
 from llamaherd import _r
 
-OPTIONS = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
-MORE = {**OPTIONS, "levels": None, "weights": None, "kappa_weights": None}
+COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
+OPTIONS = {**COMMON, "several": None}
+MORE = {**COMMON, "levels": None, "weights": None, "kappa_weights": None}
 
 
 def value(status: dict[str, Any]) -> Any:
@@ -43,6 +44,7 @@ def test_validation_is_columns() -> None:
         "names": ["a", "b"],
         "probs": [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [float("nan")] * 2],
         "texts": ["w", "x", "y", "z"],
+        "codebook": None,
     }
     gold = {
         "rows": [0, 1, 2, 3],
@@ -61,12 +63,30 @@ def test_validation_is_columns() -> None:
     assert sum(found["bins"]["n"]) == 3
     drawn = {**gold, "rows": [2, 0], "codes": [["b", "a"]], "probs": [0.5, 0.25]}
     drawn |= {"is_sample": True, "texts": None, "all_probs": None}
+    drawn |= {"design": {"kind": "stratified", "seed": 3.0, "strata": {"a": 2.0}}}
     weighted = value(_r.validate(coded, drawn, OPTIONS))
     assert weighted["is_weighted"]
     assert weighted["table"]["value"][0] == pytest.approx(4 / 6)
+    design = json.loads(weighted["json"])["design"]
+    assert design == {"kind": "stratified", "seed": 3, "strata": {"a": 2}}
     plain = {**coded, "names": [], "probs": None, "texts": None}
     found = value(_r.validate(plain, gold, OPTIONS))
     assert (found["bins"], found["coverage"], found["confidence"]) == (None, None, None)
+
+
+def test_agreement_on_several_labels_is_columns() -> None:
+    none = {"probs": None, "texts": None, "codebook": None}
+    coded = {"labels": ["a; b", "b"], "names": ["a", "b"], **none}
+    gold = {"rows": None, "codes": [["b;a", "a"]], "coders": ["ann"], "is_sample": False}
+    found = value(_r.validate(coded, gold, {**OPTIONS, "several": True}))
+    assert found["several"] is True
+    assert found["confusion"] == []
+    of = found["label_agreement"]
+    assert of["label"] == ["a"] * 4 + ["b"] * 4
+    assert set(of["between"]) == {"model and people"}
+    assert of["name"] == ["percent", "kappa", "alpha", "ac1"] * 2
+    one = value(_r.validate(coded, gold, OPTIONS))
+    assert (one["several"], one["label_agreement"]) == (False, {})
 
 
 def test_coverage_goes_to_r_and_back() -> None:

@@ -187,6 +187,36 @@ def test_codes_of_several_people_come_in_many_kinds() -> None:
     assert base.coder_agreement[0].n_units == 40
 
 
+def test_each_two_of_several_people_are_compared() -> None:
+    coded, truth, _ = study(120)
+    codes = {name: people(truth, range(120), 0.1 * i, i) for i, name in enumerate("abc")}
+    codes["c"] = [None, *codes["c"][1:]]
+    found = lh.validate(coded, codes)
+    pairs = {(pair.first, pair.second): pair.coefficients for pair in found.pairs}
+    assert list(pairs) == [
+        *(("model", each) for each in "abc"),
+        *(("a", "b"), ("a", "c"), ("b", "c")),
+    ]
+    columns = {"model": coded.labels, **codes}
+    for (first, second), (alike, kappa) in pairs.items():
+        assert kappa == lh.cohen_kappa(columns[first], columns[second], levels=NAMES)
+        assert alike.n_units == 120 - (second == "c")
+    page = repr(found).splitlines()
+    at = next(i for i, line in enumerate(page) if line.split()[-3:] == ["a", "b", "c"])
+    assert [line.split()[0] for line in page[at + 1 : at + 4]] == ["model", "a", "b"]
+    assert page[at + 3].count("[") == 1
+    table = found.to_pandas()
+    row = table[(table["label"] == "a / c") & (table["measure"] == "kappa")]
+    assert row["value"].item() == pairs["a", "c"][1].value
+    many = {f"a coder of a long name {i}": codes["a"] for i in range(6)}
+    assert max(map(len, repr(lh.validate(coded, many)).splitlines())) <= 88
+    assert lh.validate(coded, truth).pairs == ()
+    ordinal = lh.validate(coded, codes, scale="ordinal", labels=NAMES)
+    assert [each.name for each in ordinal.pairs[0].coefficients] == [
+        *("percent", "kappa", "weighted kappa")
+    ]
+
+
 def test_what_most_people_say_is_right() -> None:
     found = lh.validate(
         ["x", "x", "y", "y"],
@@ -242,6 +272,23 @@ def test_warnings() -> None:
     assert "0 of 2 texts" in repr(none)
 
 
+def test_where_all_are_right_there_is_no_interval_of_no_width() -> None:
+    found = lh.validate(["a", "b", "a"] * 20, ["a", "b", "a"] * 20)
+    page = repr(found)
+    assert "[1.00, 1.00]" not in page
+    assert any(line.split() == ["macro", "F1", "1.00"] for line in page.splitlines())
+    assert any(
+        told.startswith("No interval is told of F1, macro F1, balanced accuracy, kappa")
+        for told in found.warnings
+    )
+    by_hand = lh.validate(["a", "b"] * 20, ["a", "b"] * 20, n_bootstrap=0)
+    assert not any("No interval" in told for told in by_hand.warnings)
+    rare = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 55 + ["b"] * 43 + ["c"] * 2)
+    assert any(
+        "macro F1 and balanced accuracy are too narrow" in t for t in rare.warnings
+    )
+
+
 def test_it_can_be_stored_and_read() -> None:
     coded, truth, _ = study(100)
     found = lh.validate(coded, [truth, people(truth, range(100), 0.2)])
@@ -267,6 +314,7 @@ def test_it_can_be_stored_and_read() -> None:
         "label",
         "model and people",
         "between people",
+        "pair",
         "ceiling",
         "calibration",
     }

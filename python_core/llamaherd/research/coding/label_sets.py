@@ -1,0 +1,59 @@
+"""Several labels of a text: as tuples, as texts, and as people write them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from llamaherd.research.coding.codebook import JOINED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from llamaherd.research.statistics.ratings import Floats
+
+Labels = tuple[str, ...]
+BETWEEN = JOINED.strip()  # no label has it in its name
+_NONE = ("none", "(none)")
+
+
+def none_of(names: Iterable[str]) -> str:
+    """The word for none of the labels: an empty cell is no code yet."""
+    taken = {name.casefold() for name in names}
+    return next(word for word in _NONE if word not in taken or word == _NONE[-1])
+
+
+def is_none(cell: str, names: Iterable[str]) -> bool:
+    """Whether someone wrote that none of the labels applies."""
+    return cell.strip().casefold() in (none_of(names), _NONE[-1])
+
+
+def labels_in(text: str, names: Sequence[str]) -> Labels:
+    """The labels of a text that were joined, in the order of `names`, others behind."""
+    if is_none(text, names):
+        return ()
+    found = {part.strip() for part in text.split(BETWEEN)} - {""}
+    other = sorted(found.difference(names))
+    return (*(name for name in names if name in found), *other)
+
+
+def joined(labels: Iterable[str]) -> str:
+    """Labels as one text, "" for none."""
+    return JOINED.join(labels)
+
+
+def majority(said: Sequence[Labels]) -> tuple[Labels, Labels]:
+    """The labels that more than half of the coders gave, and those that just half did."""
+    counts = Counter(label for each in said for label in each)
+    more = tuple(label for label, n in counts.items() if 2 * n > len(said))
+    return more, tuple(label for label, n in counts.items() if 2 * n == len(said))
+
+
+def confidence_of(probs: Floats) -> Floats:
+    """float64[n]: how sure a model is of the label it is least sure of, from 0 to 1.
+
+    Args:
+        probs: float64[n, k], probability that each label applies.
+    """
+    found: Floats = (2 * abs(probs - 0.5)).min(axis=1)
+    return found
