@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.coding.codebook import JOINED
+from llamaherd.research.coding.label_sets import BETWEEN
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_data import Population
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 Outcome = str | Sequence[str] | Mapping[str, float]
 Numbers = tuple[str, "Floats", "Floats"]  # a name, of N texts, of n codes
-_BETWEEN = JOINED.strip()  # no label of several has it in its name
 
 
 def labels_of(text: str, *, several: bool) -> frozenset[str]:
     """The labels that a text was given: one, or of several all that were joined."""
     if not several:
         return frozenset((text,))
-    return frozenset(part.strip() for part in text.split(_BETWEEN)) - {""}
+    return frozenset(part.strip() for part in text.split(BETWEEN)) - {""}
 
 
 def shares_or_scores(
