@@ -109,7 +109,8 @@ format.llamaherd_coverage <- function(x, ...) {
   if (nrow(x) == 0) {
     return(head)
   }
-  at <- unique(vapply(seq(0.1, 1, 0.1), \(p) which(x$coverage >= p - 1e-9)[[1]], 1L))
+  at <- vapply(seq(0.1, 1, 0.1), \(p) match(TRUE, x$coverage >= p - 1e-9), 1L)
+  at <- unique(c(at[!is.na(at)], nrow(x)))
   number <- \(x) formatC(x, digits = 2L, format = "f")
   rows <- sprintf(
     "%8s %9s     %s [%s, %s]",
@@ -133,5 +134,16 @@ as.data.frame.llamaherd_coverage <- function(x, ...) {
   new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
 }
 
+# Some points of a curve are no curve: its last one has all texts.
 #' @export
 `[.llamaherd_coverage` <- function(x, ...) as.data.frame(x)[...]
+
+#' @exportS3Method dplyr::dplyr_reconstruct
+dplyr_reconstruct.llamaherd_coverage <- function(data, template) {
+  if (inherits(data, "llamaherd_coverage")) as.data.frame(data) else data
+}
+
+#' @export
+`names<-.llamaherd_coverage` <- function(x, value) {
+  stats::setNames(as.data.frame(x), value)
+}
