@@ -83,9 +83,10 @@ check_coded <- function(x, error_call) {
   abort(
     c(
       "{.arg x} is a data frame that does not know how its labels came about.",
-      x = "A join with it on the right, {.fn cbind} and CSV files keep the columns alone.",
+      x = "A join with it on the right, {.fn cbind}, CSV files, rows of several runs and edited
+           labels keep the columns alone.",
       i = "{.code coded_restore(x, coded)} gives the rest back, from what
-           {.fn annotate_texts} returned."
+           {.fn annotate_texts} returned. Of several runs report each by itself."
     ),
     "argument",
     error_call

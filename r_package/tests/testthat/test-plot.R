@@ -123,18 +123,20 @@ test_that("bars are counts by label and probability", {
 
 test_that("bands of probabilities are Python's", {
   x <- coded_frame_of(7)
-  x$label[] <- "no"
   x[[3]] <- c(1, 0.9, 0.89, 0.7, 0.5, 0.499, 0)
+  coding <- attr(x, "llamaherd")
+  x <- as_coded(replace(as.data.frame(x), "label", "no"), coding)
   shown <- picture_coded(x)$data
   expect_equal(tapply(shown$n, shown$part, sum), c(2, 2, 1, 2), ignore_attr = TRUE)
 })
 
 test_that("several labels of a text count for each", {
   x <- coded_frame_of(3)
-  x$label <- c("no; y", "", NA)
-  attr(x, "llamaherd")$codebook$type <- "multiple"
-  attr(x, "llamaherd")$names <- c("no", "y")
-  shown <- picture_coded(x)
+  coding <- attr(x, "llamaherd")
+  coding$codebook$type <- "multiple"
+  coding$names <- c("no", "y")
+  frame <- replace(as.data.frame(x), "label", list(c("no; y", "", NA)))
+  shown <- picture_coded(as_coded(frame, coding))
   expect_equal(shown$data$n, c(1, 1))
   expect_identical(shown$notes, c("1 (50%)", "1 (50%)"))
 })
