@@ -52,7 +52,7 @@ coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
     check_number(level),
     error_call = error_call
   )
-  new_coverage(found)
+  new_coverage(found, level)
 }
 
 #' @rdname coverage_curve
@@ -82,13 +82,14 @@ texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
   structure(as.integer(unlist(found$rows)), threshold = found$threshold)
 }
 
-new_coverage <- function(found) {
+new_coverage <- function(found, level) {
   names <- c("threshold", "coverage", "accuracy", "low", "high")
   columns <- lapply(found[names], numbers_of)
   structure(
     new_frame(columns, length(columns[[1]])),
     class = c("llamaherd_coverage", "data.frame"),
-    n = as.integer(found$n)
+    n = as.integer(found$n),
+    level = level
   )
 }
 

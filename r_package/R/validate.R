@@ -402,7 +402,9 @@ new_validation <- function(found, coded, options) {
       confusion = list(vs_gold = list(model = confusion), pairwise = NULL),
       reliability = reliability_of(found$model_agreement),
       bins = if (!is.null(found$bins)) as.data.frame(lapply(found$bins, numbers_of)),
-      coverage = if (!is.null(found$coverage)) new_coverage(found$coverage),
+      coverage = if (!is.null(found$coverage)) {
+        new_coverage(found$coverage, options$level)
+      },
       prob = if (!is.null(found$confidence)) numbers_of(found$confidence),
       wrong = new_frame(wrong, length(row)),
       warnings = as_text(found$warnings),

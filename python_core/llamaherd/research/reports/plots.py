@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.results import Results
+from llamaherd.core.scores import ClassifyResults
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.robustness import Robustness
@@ -39,8 +40,8 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
     """Plots labels, a validation, estimates, robustness, or what a call did.
 
     Args:
-        x: What `annotate`, `validate`, `estimate`, `robustness` or `generate_parallel`
-            returned, or its `stats`.
+        x: What `annotate`, `classify_parallel`, `validate`, `estimate`, `robustness` or
+            `generate_parallel` returned, or its `stats`.
         ax: Where to draw; None: in a new figure of pyplot, 6.5 inches wide with 300 dots
             an inch.
         kind: Of a validation: "measures" (accuracy, agreement), "labels" (precision,
@@ -71,8 +72,9 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
         return OF_VALIDATION[chosen](x.to_dict())
     if kind is not None:
         raise ValueError(f"kind is for a validation, not for {type(x).__name__}")
-    if isinstance(x, Coded):
-        return pictures.labels_picture(summary_of(x), len(x))
+    if isinstance(x, Coded | ClassifyResults):
+        things = "texts" if isinstance(x, Coded) else "prompts"
+        return pictures.labels_picture(summary_of(x), len(x), things)
     if isinstance(x, Estimates):
         return pictures.estimates_picture(estimates_dict(x))
     if isinstance(x, Robustness):
@@ -83,6 +85,6 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
     if isinstance(x, Stats):
         return pictures.time_picture(dataclasses.asdict(x))
     raise TypeError(
-        "x must be a Coded, Validation, Estimates, Robustness, Results or Stats, not "
-        f"{checks.shown(x)}"
+        "x must be a Coded, ClassifyResults, Validation, Estimates, Robustness, Results "
+        f"or Stats, not {checks.shown(x)}"
     )

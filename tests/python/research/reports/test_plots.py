@@ -51,6 +51,19 @@ def validation(coded: lh.Coded) -> lh.Validation:
     return lh.validate(coded, {"Ann": codes[0], "Ben": codes[1]}, n_bootstrap=50)
 
 
+def classes() -> lh.ClassifyResults:
+    probs = np.array([[0.95, 0.02, 0.02, 0.01], [0.1, 0.6, 0.2, 0.1], [np.nan] * 4])
+    return lh.ClassifyResults(
+        names=NAMES,
+        probs=probs,
+        logprobs=np.log(probs),
+        normalize="sum",
+        errors=[None, None, "failed"],
+        finish_reasons=["stop", "stop", "error"],
+        stats=lh.Stats(),
+    )
+
+
 def estimates() -> lh.Estimates:
     from llamaherd.research.estimation.estimates import METHODS, Estimate  # noqa: PLC0415
 
@@ -120,6 +133,7 @@ def everything(
     made = results(100)
     return [
         (coded, None),
+        (classes(), None),
         *((validation, kind) for kind in kinds),
         (estimates(), None),
         (robustness(coded), None),
@@ -185,6 +199,14 @@ def test_bars_are_the_counts(coded: lh.Coded) -> None:
     assert widths.tolist() == [coded.labels.count(name) for name in NAMES]
     assert ax.get_yticklabels()[0].get_text() == "no"
     assert ax.get_xlabel() == "number of texts"
+
+
+def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
+    picture = picture_of(classes())
+    assert isinstance(picture, shapes.Bars)
+    assert picture.parts == [("0.9 to 1", [1, 0, 0, 0]), ("0.5 to 0.7", [0, 1, 0, 0])]
+    assert picture.notes == ["1 (50%)", "1 (50%)", "0 (0%)", "0 (0%)"]
+    assert picture.words.title == "Labels of 3 prompts"
 
 
 def test_points_and_intervals_are_those_of_the_validation(
@@ -276,7 +298,7 @@ def test_a_page_gets_shapes_and_texts(validation: lh.Validation) -> None:
 @pytest.mark.parametrize(
     ("x", "kind", "error", "message"),
     [
-        (3, None, TypeError, "x must be a Coded, Validation"),
+        (3, None, TypeError, "x must be a Coded, ClassifyResults"),
         (lh.Stats(), "labels", ValueError, "kind is for a validation, not for Stats"),
         (lh.Results([], lh.Stats()), None, ValueError, "no prompt ran"),
     ],
