@@ -72,7 +72,10 @@ classify_parallel <- function(
   system = NULL
 ) {
   error_call <- rlang::current_env()
-  rlang::check_required(labels)
+  check_given(
+    labels,
+    "The answers to choose from, such as c(\"positive\", \"negative\")."
+  )
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", error_call)
   options <- c(

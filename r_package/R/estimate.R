@@ -207,7 +207,7 @@ gold_codes_of <- function(gold, coded, prob, error_call) {
   }
   if (!is.atomic(gold) || length(gold) != nrow(coded)) {
     must <- "a <llamaherd_gold>, a column, or a code or NA for each row"
-    abort_argument("gold", must, gold, error_call)
+    abort_argument("gold", must, gold, error_call, column_hint(gold, coded))
   }
   rows <- which(!is.na(gold))
   list(python = as_py_column(gold), rows = rows, codes = as.character(gold)[rows])

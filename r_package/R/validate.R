@@ -335,7 +335,8 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
     !all(vapply(gold, is.atomic, TRUE)) || !all(lengths(gold) == n) || length(gold) == 0
   ) {
     must <- sprintf("codes of people, one or NA for each of %d texts, or columns", n)
-    abort_argument("gold", must, unlist(gold), error_call)
+    codes <- unlist(gold, use.names = FALSE)
+    abort_argument("gold", must, codes, error_call, column_hint(codes, coded$frame))
   }
   names <- rlang::names2(gold)
   list(
