@@ -15,8 +15,8 @@
 #' @param ... Not used, but by R's own plot of tables that are not of labels.
 #' @returns With ggplot2 the plot, invisibly; otherwise the data frame that was drawn, invisibly.
 #' @details
-#' * Coded texts, and probabilities of labels: how many have each label, in shades by the probability
-#'   of the label.
+#' * Coded texts, and probabilities of labels: how many have each label, in shades by its
+#'   probability.
 #' * A validation: see `type`. Beside the accuracy is that of giving always the most frequent label.
 #' * A coverage curve: as `type = "coverage"` of a validation.
 #' * Agreement: all coefficients with their intervals.
