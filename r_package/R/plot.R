@@ -9,9 +9,10 @@
 #' @param x What [annotate_texts()], [classify_parallel()], [validate()], [coverage_curve()],
 #'   [agreement()], [estimate()], [robustness()] or [generate_parallel()] returned; or the attribute
 #'   `stats` of what a call returned.
-#' @param type Of a validation: `"measures"` (accuracy and agreement), `"labels"` (precision, recall
-#'   and F1 of each label), `"confusion"`, `"calibration"` (a reliability diagram) or `"coverage"`
-#'   (accuracy of the labels that the model is most sure of).
+#' @param type Of what [classify_parallel()] returned: `"labels"`, or `"time"`, when each prompt
+#'   waited and was read. Of a validation: `"measures"` (accuracy and agreement), `"labels"`
+#'   (precision, recall and F1 of each label), `"confusion"`, `"calibration"` (a reliability
+#'   diagram) or `"coverage"` (accuracy of the labels that the model is most sure of).
 #' @param ... Not used, but by R's own plot of tables that are not of labels.
 #' @returns With ggplot2 the plot, invisibly; otherwise the data frame that was drawn, invisibly.
 #' @details
@@ -41,11 +42,13 @@ plot.llamaherd_coded <- function(x, ...) draw(picture_coded(x))
 
 #' @rdname plots
 #' @export
-plot.llamaherd_table <- function(x, ...) {
+plot.llamaherd_table <- function(x, type = c("labels", "time"), ...) {
+  error_call <- rlang::current_env()
   if (is.null(attr(x, "logprobs"))) {
     return(plot(plain_frame(x), ...))
   }
-  draw(picture_classes(x))
+  type <- check_choice(type, c("labels", "time"))
+  draw(if (type == "labels") picture_classes(x) else picture_timeline(x, error_call))
 }
 
 #' @rdname plots

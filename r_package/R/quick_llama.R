@@ -26,8 +26,8 @@
 #' @param hash TRUE adds the attribute `hashes`, as [generate_parallel()] describes it.
 #' @param ... Further arguments of [generate_parallel()].
 #' @returns A character vector as long as `prompt`, with its names or, of several without names,
-#'   `prompt_1`, `prompt_2` and so on; NA where a prompt failed: a `llamaherd_result`, as [generate_parallel()] returns it, or without `hash` a
-#'   plain one.
+#'   `prompt_1`, `prompt_2` and so on; NA where a prompt failed: a `llamaherd_result`, as
+#'   [generate_parallel()] returns it, or without `hash` a plain one.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

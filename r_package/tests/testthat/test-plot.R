@@ -183,6 +183,27 @@ test_that("labels of prompts are counted as those of texts", {
   expect_equal(by_part[c("0.9 to 1", "0.5 to 0.7")], c(1, 1), ignore_attr = TRUE)
 })
 
+test_that("when prompts were read is shown of probabilities of labels, too", {
+  x <- classes_of()
+  expect_error(plot(x, type = "time"), class = "llamaherd_error_argument")
+  attr(x, "timing") <- data.frame(
+    queue_s = c(0, 0.5, NA),
+    first_token_s = NA_real_,
+    wall_s = c(0.5, 2, NA)
+  )
+  attr(x, "stats") <- structure(list(n_slots = 1), class = "llamaherd_stats")
+  for (engine in c("ggplot2", "base")) {
+    local_graphics(engine)
+    expect_silent(plot(x, type = "time"))
+  }
+  shown <- picture_timeline(x, NULL)
+  expect_equal(
+    shown$data,
+    data.frame(waited = c(0, 0.5), first = c(0.5, 2), end = c(0.5, 2))
+  )
+  expect_identical(shown$title, "2 prompts in 1 slots")
+})
+
 test_that("other tables are drawn as data frames", {
   local_graphics("base")
   expect_null(plot(new_table(data.frame(x = 1:3, label = 3:1), NULL)))

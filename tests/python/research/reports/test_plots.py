@@ -209,6 +209,19 @@ def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
     assert picture.words.title == "Labels of 3 prompts"
 
 
+def test_a_call_that_scores_has_a_timeline(tiny_path: Callable[[str], Path]) -> None:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_seq_max=2) as context:
+        found = lh.classify_parallel(context, ["a", "b c", "d"], ["x", "y"])
+    assert len(found.requests) == 3
+    picture = picture_of(found, "time")
+    assert isinstance(picture, shapes.Timeline)
+    assert len(picture.end_s) == 3
+    assert picture.first_s == picture.end_s  # nothing is written
+    assert picture.words.title == "3 prompts in 2 slots"
+    with pytest.raises(ValueError, match="no prompt ran"):
+        lh.plot(classes(), kind="time")
+
+
 def test_points_and_intervals_are_those_of_the_validation(
     validation: lh.Validation,
 ) -> None:
