@@ -47,7 +47,7 @@ $(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-oracles.txt \
 $(DOCS): $(LLAMA) scripts/requirements-docs.txt
 	@scripts/setup_python.sh docs && touch $@
 
-$(R_PACKAGE): DESCRIPTION r_package/DESCRIPTION $(call inputs,r_package/R r_package/NAMESPACE r_package/man r_package/inst) | system
+$(R_PACKAGE): DESCRIPTION r_package/DESCRIPTION $(call inputs,r_package/R r_package/data r_package/NAMESPACE r_package/man r_package/inst) | system
 	@scripts/setup_r.sh && touch $@
 
 $(SMOLLM2): | $(LLAMA)

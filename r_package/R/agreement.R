@@ -235,3 +235,8 @@ as.data.frame.llamaherd_agreement <- function(x, ...) {
 
 #' @export
 `[.llamaherd_agreement` <- function(x, ...) as.data.frame(x)[...]
+
+#' @export
+`names<-.llamaherd_agreement` <- function(x, value) {
+  stats::setNames(as.data.frame(x), value)
+}

@@ -98,7 +98,10 @@ annotate_texts <- function(
   if (!is.data.frame(data)) {
     abort_argument("data", "a data frame", data, error_call)
   }
-  rlang::check_required(text)
+  check_given(
+    text,
+    paste("The column of texts. There are", toString(utils::head(names(data), 10)))
+  )
   check_codebook(codebook)
   object <- check_context(context)
   texts <- texts_of(data, rlang::enquo(text), error_call)

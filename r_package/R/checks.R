@@ -20,6 +20,9 @@ describe <- function(x) {
   if (any(startsWith(class(x), "llamaherd_"))) {
     return(sprintf("a <%s>", class(x)[[1]])) # its inner parts are nobody's business
   }
+  if (rlang::is_formula(x)) {
+    return(shorten(deparse1(x), 60L))
+  }
   if (!is.atomic(x) || !is.null(attr(x, "class"))) {
     return(sprintf("a <%s> of length %d", class(x)[[1]], length(x)))
   }
@@ -40,6 +43,18 @@ shorten <- function(x, width) {
   long <- !is.na(x) & nchar(x) > width
   x[long] <- paste0(substr(x[long], 1L, width - 3L), "...")
   x
+}
+
+# An argument that has no default must be given; `hint` says what.
+check_given <- function(
+  x,
+  hint,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  if (missing(x)) {
+    abort(c("{.arg {arg}} is missing.", i = "{hint}"), "argument", error_call)
+  }
 }
 
 check_flag <- function(
@@ -217,12 +232,17 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
       "an argument without a name"
     }
     problem <- if (bad[[1]] %in% known) " twice"
-    meant <- if (!bad[[1]] %in% known) closest(bad[[1]], c(known, ls(error_call)))
+    is_unknown <- nzchar(bad[[1]]) && !bad[[1]] %in% known
+    meant <- if (is_unknown) closest(bad[[1]], c(known, ls(error_call)))
+    fun <- rlang::call_name(rlang::frame_call(error_call))
     cli::cli_abort(
       c(
         paste0("`...` cannot take ", what, problem, "."),
         i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
-        i = if (length(known) > 0) "It takes {.arg {known}}."
+        i = if (length(known) > 0) "It takes {.arg {known}}.",
+        i = if (is_unknown && is.null(meant) && !is.null(fun)) {
+          "{.code ?{fun}} has all other arguments."
+        }
       ),
       class = c("llamaherd_error_argument", "llamaherd_error"),
       call = error_call

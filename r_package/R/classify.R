@@ -39,7 +39,8 @@
 #'   * `p_<label>`: the probability of each label.
 #'
 #'   Its attributes are `errors`, the reason why a prompt failed, NA if it did not;
-#'   `finish_reason`, `"stop"`, `"cancelled"` or `"error"`; `stats`; and `logprobs`, a matrix of
+#'   `finish_reason`, `"stop"`, `"cancelled"` or `"error"`; `stats`; `timing`, as of
+#'   [generate_parallel()], which `plot(type = "time")` shows; and `logprobs`, a matrix of
 #'   \eqn{\log P(label)} with a row for each prompt and a column for each label.
 #' @seealso [calibrate_batch()] against a model's preferences, [score_parallel()], and
 #'   [generate_parallel()] with `choices`, which writes a label instead.
@@ -72,7 +73,10 @@ classify_parallel <- function(
   system = NULL
 ) {
   error_call <- rlang::current_env()
-  rlang::check_required(labels)
+  check_given(
+    labels,
+    "The answers to choose from, such as c(\"positive\", \"negative\")."
+  )
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", error_call)
   options <- c(
@@ -146,7 +150,13 @@ new_classes <- function(columns, prompts, display) {
   order <- c("label", "prob", "margin", "entropy", "coverage")
   frame <- frame[c(order, setdiff(names(frame), order))]
   logprobs <- matrix_of(columns[["logprobs"]], names)
-  task_table(new_frame(frame, nrow(logprobs)), columns, prompts, logprobs = logprobs)
+  task_table(
+    new_frame(frame, nrow(logprobs)),
+    columns,
+    prompts,
+    logprobs = logprobs,
+    timing = timing_of(columns[["timing"]])
+  )
 }
 
 # Columns that follow from the probabilities.

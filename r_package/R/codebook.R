@@ -68,7 +68,7 @@ codebook <- function(
   system = NULL
 ) {
   error_call <- rlang::current_env()
-  rlang::check_required(question)
+  check_given(question, "What is asked of each text, such as \"Is it for or against?\".")
   question <- check_string(question)
   type <- type %||%
     if (!is.null(schema)) {

@@ -1,6 +1,7 @@
 # The class llamaherd_coded: any data frame with columns that annotate_texts() has added, and
-# the attribute `llamaherd`, which says how they came about. It stays as long as the columns of
-# texts and labels do; without them what is left is the data frame alone.
+# the attribute `llamaherd`, which says how they came about. It stays as long as it is true: the
+# columns of texts and labels are there, under whatever name, and each row is one of those that
+# were coded, with the label that it got. Otherwise what is left is the data frame alone.
 
 as_coded <- function(data, coding) {
   if (!all(coding$needs %in% names(data))) {
@@ -11,6 +12,35 @@ as_coded <- function(data, coding) {
   attr(data, "llamaherd") <- coding
   class(data) <- c("llamaherd_coded", setdiff(class(data), "llamaherd_coded"))
   data
+}
+
+# What was made of coded texts, as coded texts if it still is.
+kept_coding <- function(data, coded) {
+  coding <- attr(coded, "llamaherd")
+  is_there <- all(coding$needs %in% names(data))
+  if (!is_there || anyNA(match_rows(data, coded, coding$needs))) {
+    return(data)
+  }
+  as_coded(data, coding)
+}
+
+# For each row of `data` an equal one of `coded`, by some columns; NA where there is none.
+match_rows <- function(data, coded, columns) {
+  rows <- lapply(columns, \(name) data[[name]])
+  known <- lapply(columns, \(name) coded[[name]])
+  if (identical(rows, known)) {
+    return(seq_len(nrow(data)))
+  }
+  at <- of <- 1
+  for (i in seq_along(columns)) {
+    values <- as.character(known[[i]])
+    # Numbers of pairs: of the rows with the same values so far, and of this value.
+    of <- of * (length(values) + 1) + match(values, values)
+    at <- at * (length(values) + 1) + match(as.character(rows[[i]]), values)
+    at <- match(at, of)
+    of <- match(of, of)
+  }
+  at
 }
 
 # The data frame alone, of the class that it had.
@@ -27,6 +57,43 @@ without_coding <- function(x) {
 }
 
 #' @export
+`[<-.llamaherd_coded` <- function(x, ..., value) {
+  data <- without_coding(x)
+  data[...] <- value
+  kept_coding(data, x)
+}
+
+#' @export
+`[[<-.llamaherd_coded` <- function(x, ..., value) {
+  data <- without_coding(x)
+  data[[...]] <- value
+  kept_coding(data, x)
+}
+
+#' @export
+`$<-.llamaherd_coded` <- function(x, name, value) {
+  x[[name]] <- value
+  x
+}
+
+# By which dplyr::rename() works, too.
+#' @export
+`names<-.llamaherd_coded` <- function(x, value) {
+  coding <- attr(x, "llamaherd")
+  at <- lapply(coding[named_columns], match, names(x))
+  for (part in names(at)) {
+    there <- !is.na(at[[part]])
+    coding[[part]][there] <- as.character(value)[at[[part]][there]]
+  }
+  data <- without_coding(x)
+  names(data) <- value
+  as_coded(data, coding)
+}
+
+# What of a coding is names of columns.
+named_columns <- c("text", "label", "probs", "columns", "needs")
+
+#' @export
 rbind.llamaherd_coded <- function(...) {
   frames <- lapply(list(...), \(x) {
     if (inherits(x, "llamaherd_coded")) without_coding(x) else x
@@ -41,24 +108,24 @@ merge.llamaherd_coded <- function(x, y, ...) {
   if (inherits(y, "llamaherd_coded")) {
     y <- without_coding(y)
   }
-  as_coded(merge(without_coding(x), y, ...), attr(x, "llamaherd"))
+  kept_coding(merge(without_coding(x), y, ...), x)
 }
 
 #' @exportS3Method dplyr::dplyr_reconstruct
 dplyr_reconstruct.llamaherd_coded <- function(data, template) {
   plain <- if (inherits(data, "llamaherd_coded")) without_coding(data) else data
   made <- dplyr::dplyr_reconstruct(plain, without_coding(template))
-  as_coded(made, attr(template, "llamaherd"))
+  kept_coding(made, template)
 }
 
 #' @exportS3Method dplyr::group_by
 group_by.llamaherd_coded <- function(.data, ...) {
-  as_coded(dplyr::group_by(without_coding(.data), ...), attr(.data, "llamaherd"))
+  kept_coding(dplyr::group_by(without_coding(.data), ...), .data)
 }
 
 #' @exportS3Method dplyr::ungroup
 ungroup.llamaherd_coded <- function(x, ...) {
-  as_coded(dplyr::ungroup(without_coding(x), ...), attr(x, "llamaherd"))
+  kept_coding(dplyr::ungroup(without_coding(x), ...), x)
 }
 
 #' @exportS3Method dplyr::summarise
@@ -79,9 +146,11 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #' Give coded texts back how they came about
 #'
 #' What [annotate_texts()] returns knows by which codebook, prompts and model its labels came
-#' about, which [report()], [plot()][plots] and [gold_sample()] need. A CSV file, a join that has
-#' it on the right, [cbind()] or [transform()] keep the columns alone. This gives the rest back,
-#' from what `annotate_texts()` returned: keep that with [saveRDS()].
+#' about, which [report()], [plot()][plots] and [gold_sample()] need. It keeps that when rows are
+#' left out or sorted, and columns added or renamed. A CSV file, a join that has it on the right,
+#' [cbind()] or [transform()] keep the columns alone, and so do rows of several data frames
+#' together and texts or labels that were edited: those the model did not give. This gives the
+#' rest back, from what `annotate_texts()` returned: keep that with [saveRDS()].
 #'
 #' @param data A data frame with the columns of texts and labels, of some or all of the rows that
 #'   were coded, in any order, with any further columns. Labels may be text, as a CSV has them.
@@ -136,13 +205,7 @@ coded_restore <- function(data, coded) {
 
 # Each row must be one of those that were coded.
 check_same_coding <- function(data, coded, needs, error_call) {
-  keys <- function(frame) {
-    parts <- lapply(needs, \(name) {
-      encodeString(as.character(frame[[name]]), quote = "\"")
-    })
-    do.call(paste, parts)
-  }
-  other <- which(!keys(data) %in% keys(coded))
+  other <- which(is.na(match_rows(data, coded, needs)))
   if (length(other) > 0) {
     row <- other[[1]]
     values <- vapply(needs, \(name) as.character(data[[name]][[row]]), "")

@@ -60,6 +60,13 @@ columns_of_data <- function(data) {
   sprintf("names of columns (there are %s)", there)
 }
 
+# Where a string names no column.
+column_hint <- function(x, data) {
+  if (rlang::is_string(x) && is.data.frame(data)) {
+    sprintf("Columns are %s.", paste(utils::head(names(data), 10), collapse = ", "))
+  }
+}
+
 one_column <- function(quo, data, arg, error_call) {
   found <- columns_named(quo, data, arg, error_call)
   if (length(found) > 1) {

@@ -52,7 +52,7 @@ coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
     check_number(level),
     error_call = error_call
   )
-  new_coverage(found)
+  new_coverage(found, level)
 }
 
 #' @rdname coverage_curve
@@ -82,13 +82,14 @@ texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
   structure(as.integer(unlist(found$rows)), threshold = found$threshold)
 }
 
-new_coverage <- function(found) {
+new_coverage <- function(found, level) {
   names <- c("threshold", "coverage", "accuracy", "low", "high")
   columns <- lapply(found[names], numbers_of)
   structure(
     new_frame(columns, length(columns[[1]])),
     class = c("llamaherd_coverage", "data.frame"),
-    n = as.integer(found$n)
+    n = as.integer(found$n),
+    level = level
   )
 }
 
@@ -109,7 +110,8 @@ format.llamaherd_coverage <- function(x, ...) {
   if (nrow(x) == 0) {
     return(head)
   }
-  at <- unique(vapply(seq(0.1, 1, 0.1), \(p) which(x$coverage >= p - 1e-9)[[1]], 1L))
+  at <- vapply(seq(0.1, 1, 0.1), \(p) match(TRUE, x$coverage >= p - 1e-9), 1L)
+  at <- unique(c(at[!is.na(at)], nrow(x)))
   number <- \(x) formatC(x, digits = 2L, format = "f")
   rows <- sprintf(
     "%8s %9s     %s [%s, %s]",
@@ -133,5 +135,16 @@ as.data.frame.llamaherd_coverage <- function(x, ...) {
   new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
 }
 
+# Some points of a curve are no curve: its last one has all texts.
 #' @export
 `[.llamaherd_coverage` <- function(x, ...) as.data.frame(x)[...]
+
+#' @exportS3Method dplyr::dplyr_reconstruct
+dplyr_reconstruct.llamaherd_coverage <- function(data, template) {
+  if (inherits(data, "llamaherd_coverage")) as.data.frame(data) else data
+}
+
+#' @export
+`names<-.llamaherd_coverage` <- function(x, value) {
+  stats::setNames(as.data.frame(x), value)
+}

@@ -233,7 +233,7 @@ gold_codes_of <- function(gold, coded, prob, error_call) {
   }
   if (!is.atomic(gold) || length(gold) != nrow(coded)) {
     must <- "a <llamaherd_gold>, a column, or a code or NA for each row"
-    abort_argument("gold", must, gold, error_call)
+    abort_argument("gold", must, gold, error_call, column_hint(gold, coded))
   }
   rows <- which(!is.na(gold))
   list(python = as_py_column(gold), rows = rows, codes = as.character(gold)[rows])
@@ -435,7 +435,7 @@ rows_by <- function(object, method, error_call) {
 #' @param ... Not used.
 #' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
 #'   `vcov()`: a matrix, without the differences, which follow from it. `nobs()`: the number of
-#'   texts.
+#'   texts by which it was estimated: all, but of `"gold"` those with a code.
 #' @name estimate-methods
 #' @examplesIf llamaherd::llamaherd_available()
 #' data <- data.frame(label = rep(c("a", "b"), c(60, 40)), code = NA)
@@ -444,6 +444,7 @@ rows_by <- function(object, method, error_call) {
 #' coef(fit)
 #' confint(fit, level = 0.9)
 #' vcov(fit, method = "naive")
+#' summary(fit)
 NULL
 
 #' @rdname estimate-methods
@@ -498,11 +499,6 @@ vcov.llamaherd_estimates <- function(object, method = NULL, outcome = NULL, ...)
   names <- rows$name[rows$outcome == outcome & rows$term != "difference"]
   matrix(found[[1]]$values, length(names), dimnames = list(names, names))
 }
-
-#' @rdname estimate-methods
-#' @importFrom stats nobs
-#' @export
-nobs.llamaherd_estimates <- function(object, ...) as.integer(object$n_texts)
 
 #' @export
 as.data.frame.llamaherd_estimates <- function(x, ...) x$rows

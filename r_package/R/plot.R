@@ -1,4 +1,4 @@
-#' Plots of labels, validations, estimates, robustness and calls
+#' Plots of labels, validations, agreement, estimates, robustness and calls
 #'
 #' @description
 #' Each plot shows one thing, with intervals where there are some, in colours that people with any
@@ -6,16 +6,21 @@
 #' to it or to save it; otherwise by base graphics. `options(llamaherd.graphics = "base")` draws
 #' by base graphics in any case.
 #'
-#' @param x What [annotate_texts()], [validate()], [estimate()], [robustness()] or
-#'   [generate_parallel()] returned; or the attribute `stats` of what a call returned.
-#' @param type Of a validation: `"measures"` (accuracy and agreement), `"labels"` (precision, recall
-#'   and F1 of each label), `"confusion"`, `"calibration"` (a reliability diagram) or `"coverage"`
-#'   (accuracy of the labels that the model is most sure of).
-#' @param ... Not used.
+#' @param x What [annotate_texts()], [classify_parallel()], [validate()], [coverage_curve()],
+#'   [agreement()], [estimate()], [robustness()] or [generate_parallel()] returned; or the attribute
+#'   `stats` of what a call returned.
+#' @param type Of what [classify_parallel()] returned: `"labels"`, or `"time"`, when each prompt
+#'   waited and was read. Of a validation: `"measures"` (accuracy and agreement), `"labels"`
+#'   (precision, recall and F1 of each label), `"confusion"`, `"calibration"` (a reliability
+#'   diagram) or `"coverage"` (accuracy of the labels that the model is most sure of).
+#' @param ... Not used, but by R's own plot of tables that are not of labels.
 #' @returns With ggplot2 the plot, invisibly; otherwise the data frame that was drawn, invisibly.
 #' @details
-#' * Coded texts: how many have each label, in shades by the probability of the label.
+#' * Coded texts, and probabilities of labels: how many have each label, in shades by its
+#'   probability.
 #' * A validation: see `type`. Beside the accuracy is that of giving always the most frequent label.
+#' * A coverage curve: as `type = "coverage"` of a validation.
+#' * Agreement: all coefficients with their intervals.
 #' * Estimates: all methods side by side; of a regression a panel for each coefficient, with an axis
 #'   of its own, since coefficients have different units.
 #' * Robustness: the share of each label in each variant, and the range of these; with a gold sample
@@ -29,11 +34,23 @@
 #' found <- validate(model, truth, prob = seq(0.99, 0.5, length.out = 100))
 #' plot(found)
 #' plot(found, type = "confusion")
+#' plot(agreement(model, truth))
 NULL
 
 #' @rdname plots
 #' @export
 plot.llamaherd_coded <- function(x, ...) draw(picture_coded(x))
+
+#' @rdname plots
+#' @export
+plot.llamaherd_table <- function(x, type = c("labels", "time"), ...) {
+  error_call <- rlang::current_env()
+  if (is.null(attr(x, "logprobs"))) {
+    return(plot(plain_frame(x), ...))
+  }
+  type <- check_choice(type, c("labels", "time"))
+  draw(if (type == "labels") picture_classes(x) else picture_timeline(x, error_call))
+}
 
 #' @rdname plots
 #' @export
@@ -51,9 +68,19 @@ plot.llamaherd_validation <- function(
     labels = picture_scores(x),
     confusion = picture_confusion(x),
     calibration = picture_calibration(x, error_call),
-    coverage = picture_coverage(x, error_call)
+    coverage = picture_coverage(x$coverage %||% abort_no_prob(error_call), error_call)
   ))
 }
+
+#' @rdname plots
+#' @export
+plot.llamaherd_coverage <- function(x, ...) {
+  draw(picture_coverage(x, rlang::current_env()))
+}
+
+#' @rdname plots
+#' @export
+plot.llamaherd_agreement <- function(x, ...) draw(picture_agreement(x))
 
 #' @rdname plots
 #' @export

@@ -88,7 +88,7 @@ base_bars <- function(picture) {
   total <- colSums(counts)
   base_margins(names, if (single) 0 else 2)
   n <- length(names)
-  end <- max(total, 1e-9) * (1.03 + 0.016 * max(nchar(picture$notes)))
+  end <- max(total, 1e-9) * (1.03 + 0.02 * max(nchar(picture$notes)))
   base_frame(c(0, end), c(n + 0.6, 0.4), picture, names)
   base_grid()
   fill <- if (single) okabe_ito[[1]] else shades[seq_len(nrow(counts))]
@@ -119,6 +119,7 @@ base_forest <- function(picture) {
   n_lines <- if (length(shown) > 0) legend_lines(shown) else 0
   base_margins(names, n_lines)
   limits <- forest_limits(picture)
+  has_zero <- limits[[1]] < 0 && limits[[2]] > 0
   limits <- limits + c(-0.02, 0.02) * diff(limits)
   base_frame(limits, c(length(names) + 0.6, 0.4), picture, names)
   base_grid()
@@ -135,7 +136,7 @@ base_forest <- function(picture) {
       lend = 1
     )
   }
-  if (limits[[1]] < 0 && limits[[2]] > 0 && is.null(picture$limits)) {
+  if (has_zero) {
     graphics::abline(v = 0, col = "#999999")
   }
   colour <- colours_for(n)

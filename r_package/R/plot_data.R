@@ -22,18 +22,39 @@ picture_coded <- function(x) {
   if (length(names) == 0) {
     abort("There are no labels to count: the codebook has fields.", "argument")
   }
-  has <- labels_in(x, coding)
   probs <- unname(coding$probs[names])
-  sure <- if (length(probs) == length(names) && all(probs %in% names(x))) {
-    vapply(probs, \(name) as.double(x[[name]]), double(nrow(x)))
-  }
-  dim(sure) <- if (!is.null(sure)) dim(has)
+  is_there <- length(probs) == length(names) && all(probs %in% names(x))
+  picture_labels(
+    labels_in(x, coding),
+    names,
+    if (is_there) unclass(x)[probs],
+    sum(!is.na(x[[coding$label]])),
+    "texts"
+  )
+}
+
+picture_classes <- function(x) {
+  names <- colnames(attr(x, "logprobs"))
+  labels <- as.character(x$label)
+  has <- outer(labels, names, \(label, name) !is.na(label) & label == name)
+  picture_labels(
+    has,
+    names,
+    unclass(x)[paste0("p_", names)],
+    sum(!is.na(labels)),
+    "prompts"
+  )
+}
+
+# How many things have each label, by how sure the model is. `has` is a matrix with a column for
+# each label, `probs` a list with as many, or NULL.
+picture_labels <- function(has, names, probs, n_known, things) {
   counts <- colSums(has)
-  n_known <- sum(!is.na(x[[coding$label]]))
-  data <- if (is.null(sure)) {
-    data.frame(row = names, part = "texts", n = counts)
+  data <- if (is.null(probs)) {
+    data.frame(row = names, part = things, n = counts)
   } else {
-    band <- matrix(findInterval(-sure, -bands, left.open = TRUE) + 1L, nrow(sure))
+    sure <- matrix(as.double(unlist(probs)), nrow(has))
+    band <- matrix(findInterval(-sure, -bands, left.open = TRUE) + 1L, nrow(has))
     parts <- lapply(seq_along(bands), \(b) {
       n <- colSums(has & !is.na(band) & band == b)
       data.frame(row = names, part = names(bands)[[b]], n = n)
@@ -46,10 +67,10 @@ picture_coded <- function(x) {
   picture(
     "bars",
     data,
-    sprintf("Labels of %s texts", big(nrow(x))),
-    "number of texts",
+    sprintf("Labels of %s %s", big(nrow(has)), things),
+    sprintf("number of %s", things),
     notes = paste0(big(counts), share),
-    legend = if (!is.null(sure)) "probability of the label"
+    legend = if (!is.null(probs)) "probability of the label"
   )
 }
 
@@ -180,17 +201,41 @@ picture_calibration <- function(x, error_call) {
   )
 }
 
+picture_agreement <- function(x) {
+  named <- measure_names[x$coefficient]
+  row <- unname(ifelse(is.na(named), x$coefficient, named))
+  picture(
+    "forest",
+    data.frame(
+      row = factor(row, unique(row)),
+      series = factor(rep("agreement", nrow(x))),
+      value = x$value,
+      low = x$low,
+      high = x$high
+    ),
+    sprintf(
+      "Agreement of %s coders on %s units",
+      big(max(x$n_coders, 0L)),
+      big(max(x$n_units, 0L))
+    ),
+    sprintf("value, with %s interval", percent(attr(x, "level"))),
+    limits = c(0, 1)
+  )
+}
+
 picture_coverage <- function(x, error_call) {
-  curve <- x$coverage %||% abort_no_prob(error_call)
-  curve <- as.data.frame(unclass(curve)[c("coverage", "accuracy", "low", "high")])
+  if (nrow(x) == 0) {
+    abort("There are no coded texts to show.", "argument", error_call)
+  }
+  curve <- as.data.frame(unclass(x)[c("coverage", "accuracy", "low", "high")])
   names(curve) <- c("x", "y", "low", "high")
   all_of_them <- curve$y[[nrow(curve)]]
   picture(
     "curve",
     curve,
-    sprintf("Accuracy of the surest labels, %s texts", big(attr(x$coverage, "n"))),
+    sprintf("Accuracy of the surest labels, %s texts", big(attr(x, "n"))),
     "share of texts that the model labels, the surest first",
-    sprintf("share of these that is right, with %s interval", percent(x$level)),
+    sprintf("share of these that is right, with %s interval", percent(attr(x, "level"))),
     reference = data.frame(x = c(0, 1), y = all_of_them),
     named = "accuracy of all texts",
     steps = TRUE

@@ -64,7 +64,7 @@ ggplot_bars <- function(picture) {
       size = 3.6
     ) +
     ggplot2::scale_fill_manual(
-      picture$legend,
+      if (!single) paste(strwrap(picture$legend, 14), collapse = "\n"),
       values = fill,
       guide = if (single) "none" else "legend"
     ) +
@@ -96,6 +96,11 @@ ggplot_forest <- function(picture) {
         colour = "#D9D9D9",
         linewidth = 3
       )
+  }
+  limits <- forest_limits(picture)
+  if (limits[[1]] < 0 && limits[[2]] > 0) {
+    plot <- plot +
+      ggplot2::geom_vline(xintercept = 0, colour = "#999999", linewidth = 0.4)
   }
   if (!all(is.na(data$low))) {
     plot <- plot +
@@ -129,7 +134,7 @@ ggplot_forest <- function(picture) {
     ggplot2::scale_shape_manual(NULL, values = symbols_for(n), guide = guide) +
     ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = guide) +
     ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = guide) +
-    ggplot2::scale_x_continuous(limits = forest_limits(picture)) +
+    ggplot2::scale_x_continuous(limits = limits) +
     row_scale(data$row) +
     ggplot_theme()
 }

@@ -25,9 +25,9 @@
 #' @param chat_template Text of another Jinja template; NULL: the model's own.
 #' @param hash TRUE adds the attribute `hashes`, as [generate_parallel()] describes it.
 #' @param ... Further arguments of [generate_parallel()].
-#' @returns A character vector as long as `prompt`, with its names if it has any, NA where a
-#'   prompt failed: a `llamaherd_result`, as [generate_parallel()] returns it, or without `hash` a
-#'   plain one.
+#' @returns A character vector as long as `prompt`, with its names or, of several without names,
+#'   `prompt_1`, `prompt_2` and so on; NA where a prompt failed: a `llamaherd_result`, as
+#'   [generate_parallel()] returns it, or without `hash` a plain one.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -98,7 +98,8 @@ quick_llama <- function(
       output_hash = lines_sha256(plain(result))
     )
   })
-  names(result) <- names(prompt)
+  names(result) <- names(prompt) %||%
+    if (length(prompt) > 1) sprintf("prompt_%d", seq_along(prompt))
   if (hash) result else plain(result)
 }
 

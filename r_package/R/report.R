@@ -83,9 +83,10 @@ check_coded <- function(x, error_call) {
   abort(
     c(
       "{.arg x} is a data frame that does not know how its labels came about.",
-      x = "A join with it on the right, {.fn cbind} and CSV files keep the columns alone.",
+      x = "A join with it on the right, {.fn cbind}, CSV files, rows of several runs and edited
+           labels keep the columns alone.",
       i = "{.code coded_restore(x, coded)} gives the rest back, from what
-           {.fn annotate_texts} returned."
+           {.fn annotate_texts} returned. Of several runs report each by itself."
     ),
     "argument",
     error_call
@@ -155,7 +156,7 @@ labels_for_report <- function(x, coding, error_call) {
 
 estimates_for_report <- function(x) {
   columns <- lapply(x$rows, \(column) {
-    if (is.character(column)) text_list(column) else as_numbers(column)
+    if (is.character(column)) text_list(column) else as_py_numbers(column)
   })
   list(
     rows = columns,
@@ -176,18 +177,11 @@ robustness_for_report <- function(x) {
     variants = as_py_list(x$summary$variant),
     names = as_py_list(x$ranges$label),
     n_texts = nrow(x$labels),
-    flips = as_numbers(x$summary$flips),
+    flips = as_py_numbers(x$summary$flips),
     pairwise = rows_of(x$pairwise),
     agreement = x$agreement,
     alpha = x$alpha,
     shares = rows_of(unname(shares)),
     runs = as_py_list(x$runs)
   )
-}
-
-# Numbers for Python; NaN for NA.
-as_numbers <- function(x) {
-  x <- as.double(x)
-  x[is.na(x)] <- NaN
-  as.list(x)
 }

@@ -52,7 +52,7 @@ score_parallel <- function(
   system = NULL
 ) {
   error_call <- rlang::current_env()
-  rlang::check_required(continuations)
+  check_given(continuations, "The text after each prompt whose probability is asked for.")
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", error_call)
   texts <- check_continuations(continuations, length(prompts$values), error_call)

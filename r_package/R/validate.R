@@ -346,7 +346,8 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
     !all(vapply(gold, is.atomic, TRUE)) || !all(lengths(gold) == n) || length(gold) == 0
   ) {
     must <- sprintf("codes of people, one or NA for each of %d texts, or columns", n)
-    abort_argument("gold", must, unlist(gold), error_call)
+    codes <- unlist(gold, use.names = FALSE)
+    abort_argument("gold", must, codes, error_call, column_hint(codes, coded$frame))
   }
   names <- rlang::names2(gold)
   list(
@@ -419,7 +420,9 @@ new_validation <- function(found, coded, options) {
       confusion = list(vs_gold = list(model = confusion), pairwise = NULL),
       reliability = reliability_of(found$model_agreement),
       bins = if (!is.null(found$bins)) as.data.frame(lapply(found$bins, numbers_of)),
-      coverage = if (!is.null(found$coverage)) new_coverage(found$coverage),
+      coverage = if (!is.null(found$coverage)) {
+        new_coverage(found$coverage, options$level)
+      },
       prob = if (!is.null(found$confidence)) numbers_of(found$confidence),
       wrong = new_frame(wrong, length(row)),
       warnings = as_text(found$warnings),

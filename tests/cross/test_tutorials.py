@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.model
-HEADLINES = rscript.ROOT / "examples" / "data" / "headlines.csv"
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +33,6 @@ def found(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
     path = tmp_path_factory.mktemp("tutorials") / "found.rds"
     output = rscript.run(
         "tutorials/annotation.R",
-        HEADLINES,
         path,
         LLAMAHERD_TEST_SMOLLM2=str(smollm2_path),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -12,7 +13,9 @@ import llamaherd as lh
 from llamaherd.core.stats import ActorStats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.core.stats import RequestStats
 
 _P = ParamSpec("_P")
 Status = dict[str, Any]
@@ -63,6 +66,16 @@ def clean(text: str) -> str:
 def clean_or_none(text: str | None) -> str | None:
     """The same; None stays."""
     return None if text is None else clean(text)
+
+
+def timing_of(requests: Sequence[RequestStats | None]) -> dict[str, list[float]]:
+    """Seconds since the call began; NaN of what was not run, or has no token."""
+
+    def column(name: str) -> list[float]:
+        found = [getattr(each, name, None) for each in requests]
+        return [math.nan if value is None else value for value in found]
+
+    return {name: column(name) for name in ("queue_s", "first_token_s", "wall_s")}
 
 
 def numbers_of(stats: lh.Stats) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -13,6 +12,7 @@ from llamaherd._r.boundary import (
     clean,
     clean_or_none,
     numbers_of,
+    timing_of,
 )
 from llamaherd.api.embed import speed
 from llamaherd.api.progress import rates
@@ -122,20 +122,10 @@ def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
         "n_reused_tokens": [result.n_reused_tokens for result in every],
         "n_generated_tokens": [result.n_generated_tokens for result in every],
         "seeds": [float(result.seed) for result in every],
-        "timing": _timing(every),
+        "timing": timing_of([result.stats for result in every]),
         "logprobs": _logprobs(every),
         "stats": numbers_of(results.stats),
     }
-
-
-def _timing(results: Sequence[lh.Result]) -> dict[str, list[float]]:
-    """Seconds since the call began; NaN of what was not run, or has no token."""
-
-    def column(name: str) -> list[float]:
-        found = [getattr(result.stats, name, None) for result in results]
-        return [math.nan if value is None else value for value in found]
-
-    return {name: column(name) for name in ("queue_s", "first_token_s", "wall_s")}
 
 
 def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:

@@ -15,6 +15,7 @@ from llamaherd._r.boundary import (
     clean,
     clean_or_none,
     numbers_of,
+    timing_of,
 )
 from llamaherd.model.chat import chat_prompts
 
@@ -98,6 +99,7 @@ def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
         "margin": results.margin.tolist(),
         "entropy": results.entropy.tolist(),
         "coverage": results.coverage.tolist(),
+        "timing": timing_of(results.requests),
         **_outcome(results),
     }
 

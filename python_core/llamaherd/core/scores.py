@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from llamaherd.core.calibration import Calibration, Floats
     from llamaherd.core.results import FinishReason
-    from llamaherd.core.stats import Stats
+    from llamaherd.core.stats import RequestStats, Stats
 
 Normalize = Literal["sum", "token", "byte", "pmi"]
 NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
@@ -33,6 +33,8 @@ class ClassifyResults:
         finish_reasons: n times "stop", or "cancelled" or "error".
         stats: What the call did.
         calibration: What `probs` were calibrated with; None: they were not.
+        requests: What each prompt took, n of them; None: it was not run. Empty where
+            they come from no call.
     """
 
     names: tuple[str, ...]
@@ -43,6 +45,7 @@ class ClassifyResults:
     finish_reasons: list[FinishReason]
     stats: Stats
     calibration: Calibration | None = None
+    requests: tuple[RequestStats | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.errors)

@@ -119,6 +119,7 @@ def classified(
         errors=errors,
         finish_reasons=results.finish_reasons[: len(errors)],
         stats=results.stats,
+        requests=tuple(result.stats for result in results)[: len(errors)],
     )
 
 

@@ -66,7 +66,8 @@ def params_of_call(settings: SamplingSettings) -> SamplingParams:
     names = [each.name for each in fields(SamplingParams)]
     for name in settings:
         if name not in names:
-            raise TypeError(f"there is no argument {name!r}{checks.meant(name, names)}")
+            hint = checks.meant(name, names) or "; llamaherd.SamplingParams has them all"
+            raise TypeError(f"there is no argument {name!r}{hint}")
     if "seed" not in settings:
         settings = {**settings, "seed": DEFAULT_SEED}
     return SamplingParams(**settings)

@@ -126,3 +126,11 @@ test_that("what does not fit is refused", {
     agreement(1:2, 1:2, kappa_weights = 0:2)
   })
 })
+
+test_that("agreement with other names of columns is a data frame", {
+  skip_if_no_llamaherd()
+  found <- agreement(c("a", "b", "a"), c("a", "b", "b"), n_bootstrap = 10)
+  names(found)[[2]] <- "estimate"
+  expect_s3_class(found, "data.frame", exact = TRUE)
+  expect_output(print(found), "estimate")
+})

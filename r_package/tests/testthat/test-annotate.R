@@ -138,6 +138,72 @@ test_that("tibbles and groups stay, and verbs keep or drop what was coded", {
   expect_identical(attr(again, "llamaherd")$label, "b_label")
 })
 
+test_that("rows of another run, and edited ones, are not taken for coded", {
+  context <- local_context()
+  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  other <- annotate_texts(data.frame(id = 5, text = "z"), text, book_of(), context)
+  plain <- function(x) expect_s3_class(x, "data.frame", exact = TRUE)
+  kept <- function(x) expect_s3_class(x, "llamaherd_coded")
+  edited <- coded
+  edited$label[[1]] <- "n"
+  plain(edited)
+  plain(replace(coded, "text", list(toupper(coded$text))))
+  plain(`[[<-`(coded, 4, "label", value = "n"))
+  plain(rbind(coded, other))
+  plain(merge(coded[-3, ], data.frame(id = 8, text = "w"), all = TRUE))
+  kept(replace(coded, "label", list(as.character(coded$label))))
+  kept(`[[<-`(coded, "prob", value = 1))
+  new <- coded
+  new$party <- "A"
+  new[1, "prob"] <- 0
+  expect_identical(attr(kept(new), "llamaherd"), attr(coded, "llamaherd"))
+  skip_if_not_installed("dplyr")
+  plain(dplyr::bind_rows(coded, other))
+  plain(dplyr::bind_rows(other, coded))
+  plain(dplyr::mutate(coded, label = c("yes", NA, NA, "n")))
+  kept(dplyr::bind_rows(coded[3:4, ], coded[3, ]))
+  kept(dplyr::mutate(coded, label = factor(label, levels = c("n", "yes"))))
+  kept(dplyr::left_join(coded, data.frame(id = 1, party = "A"), by = "id"))
+  grouped <- dplyr::group_by(coded, label = "all")
+  expect_false(inherits(grouped, "llamaherd_coded"))
+})
+
+test_that("what the columns are is known by their new names", {
+  context <- local_context()
+  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  names(coded)[names(coded) == "label"] <- "topic"
+  expect_s3_class(coded, "llamaherd_coded")
+  expect_identical(attr(coded, "llamaherd")$label, "topic")
+  expect_identical(attr(coded, "llamaherd")$columns[["label"]], "topic")
+  path <- withr::local_tempfile(fileext = ".html")
+  report(coded[1, ], path)
+  expect_identical(jsonlite::read_json(path)[[1]]$labels, list("yes"))
+  expect_false(inherits(stats::setNames(coded, seq_along(coded))[1], "llamaherd_coded"))
+  skip_if_not_installed("dplyr")
+  new <- dplyr::rename(coded, said = topic, speech = text, sure = p_yes)
+  coding <- attr(new, "llamaherd")
+  expect_identical(coding$probs, c(yes = "sure", n = "p_n"))
+  expect_identical(
+    coded_columns(new)[c("label", "text")],
+    list(label = "said", text = "speech")
+  )
+  expect_identical(coding$needs, c("said", "speech"))
+  few <- dplyr::select(coded, speech = text, topic)
+  expect_identical(attr(few, "llamaherd")$text, "speech")
+  parts <- coded_parts(new, "said", FALSE, NULL)
+  expect_identical(parts$probs[, 1], coded$p_yes)
+})
+
+test_that("rows of a hundred thousand are recognised", {
+  n <- 100000L
+  data <- data.frame(text = paste("text", seq_len(n)), label = rep(c("a", "b"), n / 2))
+  some <- data[rev(seq(1L, n, by = 7L)), ]
+  expect_identical(match_rows(some, data, names(data)), rev(seq(1L, n, by = 7L)))
+  wrong <- replace(some, "label", list(rev(some$label)))
+  wrong$label[[1]] <- NA
+  expect_identical(match_rows(wrong, data, names(data))[[1]], NA_integer_)
+})
+
 test_that("coded data print", {
   context <- local_context()
   coded <- annotate_texts(

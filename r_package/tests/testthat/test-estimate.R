@@ -162,3 +162,83 @@ test_that("a label counts where it is among several", {
     fixed = TRUE
   )
 })
+
+# A logit of 400 texts, half of which have codes.
+logit_of <- function() {
+  data <- data.frame(label = rep(c("a", "b"), c(150, 250)), party = rep(c("A", "B"), 200))
+  data$code <- ifelse(seq_len(400) %% 4 < 2, replace(data$label, 1:20, "b"), NA)
+  estimate(data, "code", label == "a" ~ party, model = "logit", prob = "simple")
+}
+
+test_that("a summary has what a table of coefficients has", {
+  skip_if_no_llamaherd()
+  fit <- logit_of()
+  table <- coef(summary(fit, method = "gold"))
+  expect_identical(rownames(table), c("(Intercept)", "partyB"))
+  expect_equal(table[, "estimate"], coef(fit, method = "gold"))
+  expect_equal(
+    table[, c("low", "high")],
+    confint(fit, method = "gold"),
+    ignore_attr = TRUE
+  )
+  expect_equal(table[, "z"], table[, "estimate"] / table[, "std_error"])
+  # Both tails: 1.96 standard errors are 5%.
+  expect_equal(table[, "p"], 2 * stats::pnorm(abs(table[, "z"]), lower.tail = FALSE))
+  printed <- format(summary(fit))
+  expect_match(
+    printed[[1]],
+    "label == \"a\" ~ party: 400 texts, 200 with codes (simple",
+    fixed = TRUE
+  )
+  expect_match(printed[[4]], "estimate +std_error +low +high +z +p$")
+  expect_output(print(summary(fit)), "partyB")
+})
+
+test_that("nobody asks whether a share is 0", {
+  skip_if_no_llamaherd()
+  data <- data.frame(label = rep(c("a", "b"), 100), party = rep(c("A", "B"), each = 100))
+  data$code <- ifelse(seq_len(200) %% 3 == 0, data$label, NA)
+  shares <- estimate(data, "code", prob = "simple")
+  expect_identical(
+    colnames(coef(summary(shares))),
+    c("estimate", "std_error", "low", "high")
+  )
+  by <- estimate(data, "code", outcome = "a", by = party, prob = "simple")
+  expect_identical(unname(is.na(coef(summary(by))[, "p"])), c(TRUE, TRUE, FALSE))
+  expect_match(format(summary(by))[[1]], "shares and means of a: 200 texts")
+})
+
+test_that("texts by which an estimate was made are counted", {
+  skip_if_no_llamaherd()
+  fit <- logit_of()
+  expect_identical(nobs(fit), 400L)
+  expect_identical(nobs(fit, method = "gold"), 200L)
+})
+
+test_that("packages that make tables get theirs", {
+  skip_if_no_llamaherd()
+  skip_if_not_installed("generics")
+  fit <- logit_of()
+  tidy <- generics::tidy(fit, conf.int = TRUE, conf.level = 0.9)
+  expect_named(
+    tidy,
+    c("term", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
+  )
+  expect_identical(tidy$term, names(coef(fit)))
+  expect_equal(tidy$conf.high, unname(confint(fit, level = 0.9)[, 2]))
+  expect_named(generics::tidy(fit), names(tidy)[1:5])
+  expect_equal(
+    generics::tidy(fit, method = "naive")$std.error,
+    unname(sqrt(diag(vcov(fit, method = "naive"))))
+  )
+  expect_identical(
+    generics::glance(fit),
+    data.frame(
+      nobs = 400L,
+      n_gold = 200L,
+      design = fit$design,
+      model = "logit",
+      method = "dsl"
+    )
+  )
+})

@@ -13,6 +13,9 @@ test_that("mistakes say what to do", {
     generate(context, NULL)
     generate(context, c("a", "b"))
     classify_parallel(context, "a")
+    score_parallel(context, "a")
+    codebook()
+    annotate_texts(data.frame(speech = "a", party = "A"))
     classify_parallel(context, "a", character())
     classify_parallel(context, "a", c("x", "x"))
     generate_parallel(context, "a", max_tokns = 3)
@@ -22,6 +25,39 @@ test_that("mistakes say what to do", {
   })
   close(context)
   expect_snapshot(generate_parallel(context, "a"), error = TRUE)
+})
+
+test_that("mistakes in coding and believing say what to do", {
+  skip_if_no_llamaherd()
+  speeches <- data.frame(
+    text = letters[1:24],
+    label = c("pro", "con"),
+    party = c("A", "A", "B")
+  )
+  gold <- gold_sample(speeches, 6, text = text, label = label, seed = 1)
+  path <- file.path(withr::local_tempdir(), "gold.csv")
+  write_gold(gold, path)
+  sheet <- utils::read.csv(path, colClasses = "character")
+  sheet$code <- c("pro", "con")
+  bring_back <- function(sheet) {
+    utils::write.csv(sheet, path, row.names = FALSE)
+    read_gold(path, gold)
+  }
+  coded <- bring_back(sheet)
+  expect_identical(bring_back(sheet[6:1, ])$gold, coded$gold)
+  hand <- speeches
+  hand$code <- c("pro", "con", rep(NA, 22))
+  expect_snapshot(error = TRUE, transform = without_folder(path), {
+    codebook("Is it?", c("pro", "con"), examples = data.frame(text = "a", label = "prro"))
+    bring_back(replace(sheet, "text", list(sort(sheet$text))))
+    bring_back(replace(sheet, "code", "prro"))
+    estimate(speeches, coded, outcome = "prro")
+    estimate(speeches, coded, label == "prro" ~ party)
+    estimate(speeches, coded, lable == "pro" ~ party)
+    estimate(hand, "code")
+    estimate(hand, "cod")
+    validate(hand, "cod")
+  })
 })
 
 test_that("a shortened name of an argument is understood", {

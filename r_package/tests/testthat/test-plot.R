@@ -35,6 +35,40 @@ coded_frame_of <- function(n = 30) {
   )
 }
 
+classes_of <- function() {
+  probs <- rbind(c(0.95, 0.04, 0.01), c(0.3, 0.6, 0.1), NA)
+  frame <- data.frame(
+    label = factor(c(kinds[1:2], NA), kinds),
+    stats::setNames(as.data.frame(probs), paste0("p_", kinds)),
+    check.names = FALSE
+  )
+  logprobs <- matrix(log(probs), 3, dimnames = list(NULL, kinds))
+  new_table(frame, NULL, logprobs = logprobs)
+}
+
+curve_of <- function() {
+  columns <- list(
+    threshold = c(0.9, 0.7, 0.6),
+    coverage = c(0.25, 0.5, 1),
+    accuracy = c(1, 0.9, 0.8),
+    low = c(0.8, 0.75, 0.7),
+    high = c(1, 0.95, 0.9)
+  )
+  new_coverage(c(columns, n = 80), 0.9)
+}
+
+agreement_of <- function() {
+  frame <- data.frame(
+    coefficient = c("percent", "linear kappa", "alpha", "ac1"),
+    value = c(0.8, 0.5, -0.1, NA),
+    low = c(0.7, 0.3, -0.3, NA),
+    high = c(0.9, 0.7, 0.1, NA),
+    n_units = c(40L, 40L, 38L, 40L),
+    n_coders = 3L
+  )
+  structure(frame, class = c("llamaherd_agreement", "data.frame"), level = 0.95)
+}
+
 estimates_of <- function() {
   rows <- expand.grid(
     method = c("dsl", "ppi", "gold", "naive"),
@@ -137,20 +171,82 @@ test_that("bars are counts by label and probability", {
 
 test_that("bands of probabilities are Python's", {
   x <- coded_frame_of(7)
-  x$label[] <- "no"
   x[[3]] <- c(1, 0.9, 0.89, 0.7, 0.5, 0.499, 0)
+  coding <- attr(x, "llamaherd")
+  x <- as_coded(replace(as.data.frame(x), "label", "no"), coding)
   shown <- picture_coded(x)$data
   expect_equal(tapply(shown$n, shown$part, sum), c(2, 2, 1, 2), ignore_attr = TRUE)
 })
 
 test_that("several labels of a text count for each", {
   x <- coded_frame_of(3)
-  x$label <- c("no; y", "", NA)
-  attr(x, "llamaherd")$codebook$type <- "multiple"
-  attr(x, "llamaherd")$names <- c("no", "y")
-  shown <- picture_coded(x)
+  coding <- attr(x, "llamaherd")
+  coding$codebook$type <- "multiple"
+  coding$names <- c("no", "y")
+  frame <- replace(as.data.frame(x), "label", list(c("no; y", "", NA)))
+  shown <- picture_coded(as_coded(frame, coding))
   expect_equal(shown$data$n, c(1, 1))
   expect_identical(shown$notes, c("1 (50%)", "1 (50%)"))
+})
+
+test_that("labels of prompts are counted as those of texts", {
+  shown <- picture_classes(classes_of())
+  expect_identical(shown$title, "Labels of 3 prompts")
+  expect_identical(shown$notes, c("1 (50%)", "1 (50%)", "0 (0%)"))
+  by_part <- tapply(shown$data$n, shown$data$part, sum)
+  expect_equal(by_part[c("0.9 to 1", "0.5 to 0.7")], c(1, 1), ignore_attr = TRUE)
+})
+
+test_that("when prompts were read is shown of probabilities of labels, too", {
+  x <- classes_of()
+  expect_error(plot(x, type = "time"), class = "llamaherd_error_argument")
+  attr(x, "timing") <- data.frame(
+    queue_s = c(0, 0.5, NA),
+    first_token_s = NA_real_,
+    wall_s = c(0.5, 2, NA)
+  )
+  attr(x, "stats") <- structure(list(n_slots = 1), class = "llamaherd_stats")
+  for (engine in c("ggplot2", "base")) {
+    local_graphics(engine)
+    expect_silent(plot(x, type = "time"))
+  }
+  shown <- picture_timeline(x, NULL)
+  expect_equal(
+    shown$data,
+    data.frame(waited = c(0, 0.5), first = c(0.5, 2), end = c(0.5, 2))
+  )
+  expect_identical(shown$title, "2 prompts in 1 slots")
+})
+
+test_that("other tables are drawn as data frames", {
+  local_graphics("base")
+  expect_null(plot(new_table(data.frame(x = 1:3, label = 3:1), NULL)))
+})
+
+test_that("coefficients of agreement are shown with their intervals", {
+  shown <- picture_agreement(agreement_of())
+  expect_identical(
+    levels(shown$data$row),
+    c("agreement, share alike", "linear kappa", "Krippendorff's alpha", "Gwet's AC1")
+  )
+  expect_identical(shown$data$value, agreement_of()$value)
+  expect_identical(shown$title, "Agreement of 3 coders on 40 units")
+  expect_identical(shown$x, "value, with 95% interval")
+  expect_identical(nrow(picture_agreement(agreement_of()[0, ])$data), 0L)
+})
+
+test_that("a coverage curve is drawn by itself as it is of a validation", {
+  shown <- picture_coverage(curve_of(), NULL)
+  expect_identical(shown$data$y, c(1, 0.9, 0.8))
+  expect_identical(shown$reference$y, c(0.8, 0.8))
+  expect_match(shown$title, "80 texts")
+  expect_match(shown$y, "90% interval")
+  none <- new_coverage(list(n = 0), 0.95)
+  expect_error(plot(none), class = "llamaherd_error_argument")
+  skip_if_no_llamaherd()
+  prob <- seq(0.99, 0.5, length.out = 20)
+  found <- validate(rep(c("a", "b"), 10), rep("a", 20), prob = prob, level = 0.8)
+  expect_identical(attr(found$coverage, "level"), 0.8)
 })
 
 test_that("a timeline is in the order of the prompts' beginnings", {
@@ -179,6 +275,9 @@ for (engine in c("ggplot2", "base")) {
     local_graphics(engine)
     all <- list(
       coded_frame_of(),
+      classes_of(),
+      curve_of(),
+      agreement_of(),
       estimates_of(),
       robustness_of(),
       judged_of(),

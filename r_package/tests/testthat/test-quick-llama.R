@@ -22,12 +22,12 @@ test_that("one question, one answer; many, as many", {
   answers <- quick_llama(c(a = "x", b = "y"), auto_format = FALSE, hash = FALSE)
   expect_identical(answers, c(a = "x!", b = "y!"))
   many <- quick_llama(sprintf("p%d", 1:300), auto_format = FALSE, hash = FALSE)
-  expect_identical(many, sprintf("p%d!", 1:300))
+  expect_identical(unname(many), sprintf("p%d!", 1:300))
   expect_warning(
     some <- quick_llama(c("x", NA), auto_format = FALSE, hash = FALSE),
     "1 of 2 prompts failed"
   )
-  expect_identical(some, c("x!", NA))
+  expect_identical(some, c(prompt_1 = "x!", prompt_2 = NA))
 })
 
 test_that("model and context are kept until something changes", {

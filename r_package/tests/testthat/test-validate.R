@@ -217,6 +217,23 @@ test_that("people get what the model is not sure of", {
   })
 })
 
+test_that("some points of a curve are a data frame", {
+  skip_if_no_llamaherd()
+  skip_if_not_installed("dplyr")
+  curve <- coverage_curve(prob, model == truth)
+  parts <- list(
+    curve[curve$coverage < 0.6, ],
+    dplyr::filter(curve, coverage < 0.6),
+    dplyr::mutate(curve, threshold = NULL),
+    dplyr::rename(curve, kept = coverage)
+  )
+  for (part in parts) {
+    expect_s3_class(part, "data.frame", exact = TRUE)
+    expect_output(print(part), "accuracy")
+  }
+  expect_identical(nrow(parts[[2]]), 59L)
+})
+
 test_that("nothing to compare is told", {
   skip_if_no_llamaherd()
   found <- validate(c("a", "b"), c(NA, NA))

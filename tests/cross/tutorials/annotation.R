@@ -1,8 +1,9 @@
-# Two models annotate the same texts, as users of localLLM write it: only library() and the
-# models' paths are others.
+# Two models annotate the same texts, as users of localLLM write it: only the package's name
+# and the models' paths are others.
 library(llamaherd)
 
-news <- read.csv(commandArgs(TRUE)[[1]], encoding = "UTF-8")[1:12, ]
+data("ag_news_sample", package = "llamaherd")
+news <- ag_news_sample[seq(1, 100, by = 9), ]
 path <- Sys.getenv("LLAMAHERD_TEST_SMOLLM2")
 models <- list(
   list(
@@ -24,8 +25,9 @@ models <- list(
 template <- list(
   sample_id = seq_len(nrow(news)),
   "Task" = "Label the topic of the text.",
-  "Labels" = c("Sports", "Business", "Science", "Politics"),
-  "Text" = news$text,
+  "Labels" = c("World", "Sports", "Business", "Sci/Tech"),
+  "Title" = news$title,
+  "Text" = news$description,
   "Output" = "Answer with the label alone."
 )
 sink_path <- tempfile(fileext = ".csv")
@@ -55,5 +57,5 @@ stopifnot(is.null(streamed$annotations), is.null(streamed$matrix))
 read <- read.csv(sink_path, encoding = "UTF-8")
 first <- result$annotations[result$annotations$model_id == "brief", ]
 stopifnot(identical(as.character(read$label), first$label))
-saveRDS(list(result = result, truth = news$topic), commandArgs(TRUE)[[2]])
+saveRDS(list(result = result, truth = news$class), commandArgs(TRUE)[[1]])
 cat("annotation: done\n")

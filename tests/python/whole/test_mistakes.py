@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,13 @@ def closed(context: lh.Context) -> lh.Context:
     return other
 
 
+BOOK = lh.Codebook("Is it?", ["pro", "con"])
+SPEECHES = {
+    "text": [f"Speech {i}." for i in range(24)],
+    "label": ["pro", "con"] * 12,
+    "party": ["A", "A", "B"] * 8,
+}
+GOLD = [*["pro", "con", "con"] * 3, *[None] * 15]
 MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a path that is wrong": (
         lambda _: lh.Model("no.gguf"),
@@ -96,6 +104,41 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         ValueError,
         "system needs chat=True",
     ),
+    "a setting that is none": (
+        lambda ctx: lh.generate_parallel(ctx, ["a"], no_such_thing_at_all=3),
+        TypeError,
+        r"no argument 'no_such_thing_at_all'; llamaherd\.SamplingParams has them all",
+    ),
+    "a setting of annotate that is none": (
+        lambda ctx: lh.annotate(SPEECHES, "text", BOOK, ctx, no_such_thing_at_all=3),
+        TypeError,
+        "no argument 'no_such_thing_at_all'; there are method, columns, ",
+    ),
+    "an example with a label that is none": (
+        lambda _: lh.Codebook("Is it?", ["pro", "con"], examples=[("a", "prro")]),
+        ValueError,
+        r"one of the labels 'pro', 'con', not 'prro' \(str\); did you mean 'pro'\?",
+    ),
+    "a label misspelt as the outcome": (
+        lambda _: lh.estimate(SPEECHES, GOLD, outcome="prro", prob="simple"),
+        ValueError,
+        "outcome must be among the labels con, pro, not 'prro'",
+    ),
+    "a label misspelt in a formula": (
+        lambda _: lh.estimate(SPEECHES, GOLD, "label == 'prro' ~ party", prob="simple"),
+        ValueError,
+        "0 for all labels and codes: is the label in it one that there is",
+    ),
+    "the column of labels misspelt in a formula": (
+        lambda _: lh.estimate(SPEECHES, GOLD, "lable == 'pro' ~ party", prob="simple"),
+        ValueError,
+        "must use the column of labels, 'label', on one of its sides",
+    ),
+    "texts that were picked by hand": (
+        lambda _: lh.estimate(SPEECHES, GOLD),
+        ValueError,
+        r"no inclusion probabilities.* Draw the texts to code with gold_sample\(\)",
+    ),
     "a journal in a folder that is not there": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], journal="/no/such/x.sqlite"),
         lh.JournalError,
@@ -118,6 +161,26 @@ def test_a_file_that_is_no_model(tmp_path: Path) -> None:
         lh.ModelLoadError, match=r"end in \.gguf; repositories on the hub"
     ):
         lh.Model(path)
+
+
+def test_a_gold_sheet_that_was_sorted(tmp_path: Path) -> None:
+    gold = lh.gold_sample(SPEECHES, 6, text="text", label="label", seed=1)
+    path = tmp_path / "gold.csv"
+    gold.write(path)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        head, *rows = list(csv.reader(file))
+    rows = [[*row[:2], code] for row, code in zip(rows, GOLD, strict=False)]
+
+    def bring_back(rows: list[list[Any]]) -> lh.GoldSample:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([head, *rows])
+        return lh.read_gold(path, gold)
+
+    assert bring_back(rows[::-1]).gold == bring_back(rows).gold
+    texts = sorted(row[1] for row in rows)
+    mixed = [[row[0], text, row[2]] for row, text in zip(rows, texts, strict=True)]
+    with pytest.raises(ValueError, match="not the one that was drawn: sort whole rows"):
+        bring_back(mixed)
 
 
 def test_too_little_memory(

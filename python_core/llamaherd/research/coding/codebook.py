@@ -227,6 +227,7 @@ class Codebook:
             allowed = ", ".join(repr(label) for label in self.names[:20])
             raise ValueError(
                 f"{name} must be one of the labels {allowed}, not {checks.shown(value)}"
+                f"{checks.meant(value, self.names)}"
             )
         return str(value)
 

@@ -184,7 +184,7 @@ def _all(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with those that were not given."""
     for name in settings:
         if name not in DEFAULTS:
-            hint = checks.meant(name, DEFAULTS)
+            hint = checks.meant(name, DEFAULTS) or f"; there are {', '.join(DEFAULTS)}"
             raise TypeError(f"there is no argument {name!r}{hint}")
     return {**DEFAULTS, **settings}
 

@@ -255,7 +255,7 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     found = []
     text, prob = sample.texts[i], float(sample.probs[i])
     if text is not None and not _same_text(cells.get("text", text), text):
-        found.append("text is not the one that was drawn")
+        found.append("text is not the one that was drawn: sort whole rows only")
     if (
         "model_label" in cells
         and cells["model_label"].strip() != (sample.labels[i] or "").strip()

@@ -48,8 +48,15 @@ METHODS = {
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
-def labels_picture(summary: Sequence[Mapping[str, Any]], n_texts: int) -> Bars:
+def labels_picture(
+    summary: Sequence[Mapping[str, Any]], n: int, things: str = "texts"
+) -> Bars:
     """How many texts have each label, and how sure the model is of them.
+
+    Args:
+        summary: As `summary_of` gives it.
+        n: Texts in all.
+        things: What they are called.
 
     Raises:
         ValueError: There are no labels to count.
@@ -65,12 +72,12 @@ def labels_picture(summary: Sequence[Mapping[str, Any]], n_texts: int) -> Bars:
         ]
         parts = [part for part in parts if any(part[1])] or parts[:1]
     else:
-        parts = [("texts", [float(each["n"]) for each in summary])]
+        parts = [(things, [float(each["n"]) for each in summary])]
     return Bars(
         words=Words(
-            title=f"Labels of {n_texts:,} texts",
-            x="number of texts",
-            alt="; ".join(f"{each['label']}: {each['n']} texts" for each in summary),
+            title=f"Labels of {n:,} {things}",
+            x=f"number of {things}",
+            alt="; ".join(f"{each['label']}: {each['n']} {things}" for each in summary),
         ),
         rows=[str(each["label"]) for each in summary],
         parts=parts,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.scores import ClassifyResults
 from llamaherd.research import frames
 from llamaherd.research.coding.codebook import JOINED
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts, unique_texts
@@ -98,7 +99,7 @@ def contents_of(
     }
 
 
-def summary_of(coded: Coded) -> list[dict[str, Any]]:
+def summary_of(coded: Coded | ClassifyResults) -> list[dict[str, Any]]:
     """For each label its number of texts, their share, and how sure the model is.
 
     Returns:
@@ -106,10 +107,13 @@ def summary_of(coded: Coded) -> list[dict[str, Any]]:
         mean probability of those that have this one; "bands", their numbers by
         probability, see `BANDS`. None where there are no probabilities. [] for fields.
     """
-    known = [label for label in coded.labels if label is not None]
+    labels = coded.labels
+    book = None if isinstance(coded, ClassifyResults) else coded.codebook
+    several = book is not None and book.type == "multiple"
+    known = [label for label in labels if label is not None]
     found = []
     for j, name in enumerate(coded.names):
-        has = np.array([_has(coded, label, name) for label in coded.labels], dtype=bool)
+        has = np.array([_has(label, name, several) for label in labels], dtype=bool)
         sure = None if coded.probs is None else coded.probs[has, j]
         found.append(
             {
@@ -238,14 +242,10 @@ def _probs(coded: Coded, first: Sequence[int]) -> list[list[float | None] | None
     ]
 
 
-def _has(coded: Coded, label: str | None, name: str) -> bool:
+def _has(label: str | None, name: str, several: bool) -> bool:
     if label is None:
         return False
-    return (
-        name in label.split(JOINED)
-        if coded.codebook.type == "multiple"
-        else label == name
-    )
+    return name in label.split(JOINED) if several else label == name
 
 
 def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | None:

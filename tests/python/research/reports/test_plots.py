@@ -52,6 +52,19 @@ def validation(coded: lh.Coded) -> lh.Validation:
     return lh.validate(coded, {"Ann": codes[0], "Ben": codes[1]}, n_bootstrap=50)
 
 
+def classes() -> lh.ClassifyResults:
+    probs = np.array([[0.95, 0.02, 0.02, 0.01], [0.1, 0.6, 0.2, 0.1], [np.nan] * 4])
+    return lh.ClassifyResults(
+        names=NAMES,
+        probs=probs,
+        logprobs=np.log(probs),
+        normalize="sum",
+        errors=[None, None, "failed"],
+        finish_reasons=["stop", "stop", "error"],
+        stats=lh.Stats(),
+    )
+
+
 def estimates() -> lh.Estimates:
     from llamaherd.research.estimation.estimates import METHODS, Estimate  # noqa: PLC0415
 
@@ -121,6 +134,7 @@ def everything(
     made = results(100)
     return [
         (coded, None),
+        (classes(), None),
         *((validation, kind) for kind in kinds),
         (estimates(), None),
         (robustness(coded), None),
@@ -187,6 +201,27 @@ def test_bars_are_the_counts(coded: lh.Coded) -> None:
     assert widths.tolist() == [coded.labels.count(name) for name in NAMES]
     assert ax.get_yticklabels()[0].get_text() == "no"
     assert ax.get_xlabel() == "number of texts"
+
+
+def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
+    picture = picture_of(classes())
+    assert isinstance(picture, shapes.Bars)
+    assert picture.parts == [("0.9 to 1", [1, 0, 0, 0]), ("0.5 to 0.7", [0, 1, 0, 0])]
+    assert picture.notes == ["1 (50%)", "1 (50%)", "0 (0%)", "0 (0%)"]
+    assert picture.words.title == "Labels of 3 prompts"
+
+
+def test_a_call_that_scores_has_a_timeline(tiny_path: Callable[[str], Path]) -> None:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_seq_max=2) as context:
+        found = lh.classify_parallel(context, ["a", "b c", "d"], ["x", "y"])
+    assert len(found.requests) == 3
+    picture = picture_of(found, "time")
+    assert isinstance(picture, shapes.Timeline)
+    assert len(picture.end_s) == 3
+    assert picture.first_s == picture.end_s  # nothing is written
+    assert picture.words.title == "3 prompts in 2 slots"
+    with pytest.raises(ValueError, match="no prompt ran"):
+        lh.plot(classes(), kind="time")
 
 
 def test_points_and_intervals_are_those_of_the_validation(
@@ -278,7 +313,7 @@ def test_a_page_gets_shapes_and_texts(validation: lh.Validation) -> None:
 @pytest.mark.parametrize(
     ("x", "kind", "error", "message"),
     [
-        (3, None, TypeError, "x must be a Coded, Validation"),
+        (3, None, TypeError, "x must be a Coded, ClassifyResults"),
         (lh.Stats(), "labels", ValueError, "kind is for a validation, not for Stats"),
         (lh.Results([], lh.Stats()), None, ValueError, "no prompt ran"),
     ],

@@ -1,0 +1,132 @@
+# Estimates as other packages of R take them: summary() and, for tables as modelsummary makes
+# them, tidy() and glance(), whose generics the package generics has.
+
+#' @rdname estimate-methods
+#' @returns
+#' `summary()`: `coefficients`, a matrix with a row for each coefficient, with `z` and `p` of those
+#'   that 0 is a question for: of regressions and differences. It prints as a table.
+#'
+#'   `tidy()` and `glance()`, of which broom and modelsummary make tables: data frames with
+#'   `term`, `estimate`, `std.error`, `statistic`, `p.value` and, if wanted, `conf.low` and
+#'   `conf.high`; and with one row, of `nobs`, `n_gold`, `design`, `model` and `method`.
+#' @export
+summary.llamaherd_estimates <- function(object, method = NULL, ...) {
+  rows <- rows_by(object, method, rlang::current_env())
+  table <- cbind(rows[c("estimate", "std_error", "low", "high")], tests_of(rows, object))
+  has_any <- vapply(table, \(column) !all(is.na(column)), logical(1))
+  has_any[1:4] <- TRUE
+  structure(
+    list(
+      coefficients = as.matrix(`rownames<-`(table[has_any], rows$name)),
+      method = rows$method[[1]],
+      model = object$model,
+      formula = object$formula,
+      outcomes = unique(rows$outcome),
+      level = object$level,
+      n_texts = object$n_texts,
+      n_gold = object$n_gold,
+      design = object$design,
+      notes = object$notes
+    ),
+    class = "llamaherd_summary"
+  )
+}
+
+# Whether coefficients and differences are 0. Nobody asks that of a share.
+tests_of <- function(rows, object) {
+  asked <- object$model != "mean" | rows$term == "difference"
+  z <- ifelse(asked, rows$estimate / rows$std_error, NA_real_)
+  data.frame(z = z, p = 2 * stats::pnorm(-abs(z)))
+}
+
+#' @export
+format.llamaherd_summary <- function(x, ..., digits = 4L) {
+  what <- if (!is.null(x$formula)) {
+    deparse1(x$formula)
+  } else {
+    paste(
+      c("shares and means", if (length(x$outcomes) == 1) x$outcomes),
+      collapse = " of "
+    )
+  }
+  table <- x$coefficients
+  cells <- apply(table, 2, format, digits = digits)
+  dim(cells) <- dim(table)
+  dimnames(cells) <- dimnames(table)
+  if ("p" %in% colnames(table)) {
+    cells[, "z"] <- formatC(table[, "z"], digits = 2L, format = "f")
+    cells[, "p"] <- format.pval(table[, "p"], digits = 2L, eps = 1e-4)
+  }
+  cells[is.na(table)] <- ""
+  columns <- lapply(colnames(table), \(name) {
+    format(c(name, cells[, name]), justify = "right")
+  })
+  c(
+    sprintf(
+      "%s: %s texts, %s with codes (%s)",
+      what,
+      big(x$n_texts),
+      big(x$n_gold),
+      x$design
+    ),
+    sprintf("%s, intervals of %s", method_names[[x$method]], percent(x$level)),
+    "",
+    trimws(do.call(paste, c(list(format(c("", rownames(table)))), columns)), "right"),
+    if (length(x$notes) > 0) c("", x$notes)
+  )
+}
+
+#' @export
+print.llamaherd_summary <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats nobs
+#' @export
+nobs.llamaherd_estimates <- function(object, method = NULL, ...) {
+  method <- rows_by(object, method, rlang::current_env())$method[[1]]
+  as.integer(if (method == "gold") object$n_gold else object$n_texts)
+}
+
+#' @rdname estimate-methods
+#' @param x What [estimate()] returned.
+#' @param conf.int Whether intervals are wanted.
+#' @param conf.level Of these; `NULL`: that of the estimates.
+#' @exportS3Method generics::tidy
+tidy.llamaherd_estimates <- function(
+  x,
+  conf.int = FALSE,
+  conf.level = NULL,
+  method = NULL,
+  ...
+) {
+  rows <- rows_by(x, method, rlang::current_env())
+  tests <- tests_of(rows, x)
+  table <- data.frame(
+    term = rows$name,
+    estimate = rows$estimate,
+    std.error = rows$std_error,
+    statistic = tests$z,
+    p.value = tests$p
+  )
+  if (check_flag(conf.int)) {
+    limits <- unname(confint(x, level = conf.level, method = method))
+    table$conf.low <- limits[, 1]
+    table$conf.high <- limits[, 2]
+  }
+  table
+}
+
+#' @rdname estimate-methods
+#' @exportS3Method generics::glance
+glance.llamaherd_estimates <- function(x, method = NULL, ...) {
+  data.frame(
+    nobs = nobs(x, method = method),
+    n_gold = as.integer(x$n_gold),
+    design = x$design,
+    model = x$model,
+    method = rows_by(x, method, rlang::current_env())$method[[1]]
+  )
+}
