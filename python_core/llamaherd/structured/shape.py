@@ -65,8 +65,11 @@ class Shape:
             return value
         try:
             return self.make(answer)
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise ValueError(f"the answer does not make a value: {_cut(error)}") from None
+        except Exception as error:  # noqa: BLE001 - a validator is the caller's code
+            shown = _cut(f"{type(error).__name__}: {error}")
+            raise ValueError(f"the answer does not make a value: {shown}") from None
 
 
 def shape_of(source: object) -> Shape:
