@@ -355,30 +355,6 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
             shape.read('{"a":1}')
 
 
-def test_a_pattern_that_backtracks_is_not_left_to_python() -> None:
-    """Its `re` would take years."""
-    shape = shape_of({"type": "string", "pattern": "^(a+)+$"})
-    assert shape.left == ()
-    assert shape.read(json.dumps("a" * 99)) == "a" * 99
-    schemas = [
-        {"type": "string", "pattern": "^(a+)+$"},
-        {"type": "string", "pattern": "^a+$"},
-        {"patternProperties": {"^(a|b*)*$": {}}, "additionalProperties": False},
-        {"patternProperties": {"^(a|b*)*c$": {"type": "null"}}},
-        {"additionalProperties": {"type": "null"}},
-    ]
-    wrong = ["a" * 99 + "!", "ab", {"a" * 99 + "!": 1}, {"a" * 99 + "c": 1}, {"x": 1}]
-    right = ["aa", "a", {"abba": 1}, {"abc": None, "d": 1}, {"x": None}]
-    for schema, bad, good in zip(schemas, wrong, right, strict=True):
-        shape = shape_of(schema)
-        assert shape.read(json.dumps(good)) == good
-        assert shape.read("5" if isinstance(good, dict) else json.dumps(good))
-        with pytest.raises(ValueError, match="does not follow the schema"):
-            shape.read(json.dumps(bad))
-    with pytest.raises(ValueError, match="repeats what repeats"):
-        shape_of({"type": "string", "pattern": "^(?=a)(a+)+$"})
-
-
 # ---- the library ----------------------------------------------------------------------
 
 
