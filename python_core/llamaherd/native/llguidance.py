@@ -103,12 +103,29 @@ def accepts(model: CData, schema: str, text: str) -> bool:
 
 def problem_of_schema(text: str) -> str:
     """What llguidance has against a JSON Schema, whatever the model is; "": nothing."""
+    is_error, messages = _validated(text)
+    return messages[0] if is_error and messages else ""
+
+
+def ignored_of_schema(text: str) -> list[str]:
+    """Keywords, or "format: x", that it ignores where a schema says "lenient"."""
+    found = []
+    for message in _validated(text)[1]:
+        kind, _, names = message.partition(": ")
+        if kind == "Unimplemented keys":
+            found += json.loads(names)
+        elif kind == "Unknown format":
+            found.append(f"format: {names}")
+    return found
+
+
+def _validated(text: str) -> tuple[bool, list[str]]:
     load()
     from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
 
     grammar = f'{{"grammars":[{{"json_schema":{text}}}]}}'
     is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar)
-    return str(messages[0]) if is_error and messages else ""
+    return is_error, list(map(str, messages))
 
 
 @lru_cache(maxsize=1024)

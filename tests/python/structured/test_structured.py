@@ -377,33 +377,6 @@ def test_an_error_of_schemas_is_a_value_error() -> None:
     assert issubclass(SchemaError, ValueError)
 
 
-# ---- words ----------------------------------------------------------------------------
-
-
-def test_the_prompt_tells_each_field() -> None:
-    assert lh.structured.schema_prompt(Verdict) == (
-        "Answer with JSON only, on one line, in this form:\n"
-        '- "label": one of "good", "bad" (What it was.)\n'
-        '- "tags": list of one of "a", "b" (0 to 2)'
-    )
-    words = lh.structured.schema_prompt(
-        {
-            "properties": {
-                "who": {"$ref": "#/$defs/who"},
-                "n": {"type": "number", "minimum": 1},
-                "why": {"type": ["string", "null"]},
-                "v": {"anyOf": [{"const": 1}, {"type": "string", "maxLength": 5}]},
-            },
-            "required": ["who"],
-            "$defs": {"who": {"properties": {"name": {"type": "string"}}}},
-        }
-    )
-    assert '  - "name": text, may be left out' in words
-    assert '- "n": number of at least 1, may be left out' in words
-    assert '- "v": 1 or text (0 to 5 characters), may be left out' in words
-    assert lh.structured.schema_prompt({"enum": [1, "a"]}).endswith('- one of 1, "a"')
-
-
 def test_a_schema_that_only_refers_to_itself_fails_by_itself(context: lh.Context) -> None:
     loop = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
     out = lh.generate_parallel(context, ["a", "b"], schema=[loop, {"enum": ["x"]}])
