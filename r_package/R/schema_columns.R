@@ -116,7 +116,9 @@ referred <- function(ref, root) {
   if (!grepl("^#(/|$)", ref)) {
     return(NULL)
   }
-  keys <- strsplit(utils::URLdecode(substring(ref, 3)), "/", fixed = TRUE)[[1]]
+  pointer <- utils::URLdecode(substring(ref, 3))
+  Encoding(pointer) <- "UTF-8"
+  keys <- strsplit(pointer, "/", fixed = TRUE)[[1]]
   for (key in gsub("~0", "~", gsub("~1", "/", keys, fixed = TRUE), fixed = TRUE)) {
     root <- if (is.list(root) && !is.null(names(root))) {
       member(root, key)

@@ -21,10 +21,10 @@ row_names <- function(names, n) {
   }
 }
 
-# Answers that follow a schema, from the text result.
-answers_table <- function(result, column, dotted) {
+# Answers that follow a schema, from the text result; not all of them need to.
+answers_table <- function(result, column, dotted, has_schema = TRUE) {
   text <- unname(plain(result))
-  frame <- text_columns(text, column, dotted)
+  frame <- text_columns(replace(text, !has_schema, NA), column, dotted)
   attributes <- attributes(result)[setdiff(
     names(attributes(result)),
     c("names", "class", "answers")

@@ -312,6 +312,7 @@ def find_copies(requests: Sequence[Request]) -> dict[int, int]:
             request.max_tokens,
             request.stop,
             request.sampling,
+            request.shape,
             request.problem,
             request.logprobs,
             None if request.tree is None else request.tree.to_bytes(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.native import llguidance
@@ -31,7 +31,7 @@ class Shape:
     text: str
     enforced: str
     left: tuple[str, ...]
-    make: Callable[[str], object] | None = field(default=None, compare=False)
+    make: Callable[[str], object] | None = None
 
     def read(self, answer: str) -> object:
         """What an answer says.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import llamaherd as lh
 import pydantic
@@ -64,3 +64,12 @@ def test_single_prompts_and_streams_fail_as_calls_do(
 def test_single_prompts_may_be_strict(context: lh.Context) -> None:
     with pytest.raises(ValueError, match="strict: masks cannot enforce not"):
         context.submit("x", schema=HOPELESS, strict=True)
+
+
+def test_two_types_of_the_same_schema_make_their_own_values(context: lh.Context) -> None:
+    quiet = Literal["a"]
+    loud = Annotated[quiet, pydantic.AfterValidator(str.upper)]
+    schemas = [quiet, loud, quiet, None]
+    for prompts in (list("wxyz"), ["x"] * 4):  # equal ones are answered once
+        out = lh.generate_parallel(context, prompts, schema=schemas, max_tokens=9)
+        assert out.parsed == ["a", "A", "a", None]
