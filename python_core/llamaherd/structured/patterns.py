@@ -34,6 +34,11 @@ def is_quick(pattern: str) -> bool:
     return n_steps(pattern, _LONG) <= _MOST_STEPS
 
 
+def is_pattern(text: str) -> bool:
+    """Whether a text is a regular expression, of one kind or the other."""
+    return llguidance.takes_pattern(text) or _parsed(text) is not None
+
+
 def finds(pattern: str, text: str) -> bool:
     """Whether a pattern is found in a text.
 
