@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.structured.enforce import SchemaError
-from llamaherd.structured.formats import format_checker
+from llamaherd.structured.formats import format_checker, pattern_checker
 from llamaherd.structured.patterns import can_be_checked, finds, is_quick
 from llamaherd.structured.places import subschemas
 
@@ -102,7 +102,7 @@ def _validator(text: str) -> Validator:
     schema = json.loads(text)
     kind = validators.validator_for(schema, default=validators.Draft202012Validator)
     try:
-        kind.check_schema(schema)
+        kind.check_schema(schema, format_checker=pattern_checker())
     except NoSchemaError as error:
         raise SchemaError(
             f"schema is not valid at {error.json_path}: {cut(error.message)}"

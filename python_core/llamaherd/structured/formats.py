@@ -64,6 +64,16 @@ def format_checker() -> FormatChecker:
     return checker
 
 
+@lru_cache(maxsize=1)
+def pattern_checker() -> FormatChecker:
+    """Checks of a schema itself that its patterns are some."""
+    from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
+
+    checker = FormatChecker(formats=())
+    checker.checks("regex")(_of_text(is_pattern))
+    return checker
+
+
 def _is_date(text: str) -> bool:
     return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
 

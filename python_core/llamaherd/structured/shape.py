@@ -85,7 +85,8 @@ def unenforced(schema: object) -> list[str]:
         schema: As `generate_parallel` takes it.
 
     Returns:
-        Keywords such as "not" or "format: path", sorted; empty: masks enforce all of it.
+        Keywords such as "not" or "format: path", sorted; empty: masks enforce all of it,
+        but for days that there are not: of dates they know how they are written.
 
     Raises:
         TypeError: It is no schema.

@@ -99,6 +99,15 @@ def test_patterns_mean_what_they_do_in_javascript(pattern: str, text: str) -> No
     assert not finds(pattern, text)
 
 
+def test_patterns_that_python_does_not_read_are_some() -> None:
+    shape = shape_of({"type": "string", "pattern": r"^\p{Lu}+$"})
+    assert shape.read('"\u00c4B"') == "\u00c4B"
+    with pytest.raises(ValueError, match="does not match"):
+        shape.read('"\u00e4"')
+    with pytest.raises(ValueError, match="'\\(' is not a 'regex'"):
+        shape_of({"type": "string", "pattern": "("})
+
+
 def test_a_check_follows_only_so_many_references() -> None:
     levels: dict[str, Any] = {
         f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 8} for i in range(30)
