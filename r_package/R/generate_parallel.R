@@ -22,7 +22,8 @@
 #' @section Arguments with one value per prompt:
 #' The numeric arguments of sampling, `max_tokens`, `seed`, `grammar` and `regex` take one value
 #' for all prompts or one for each of them, `choices` and `schema` a list with one for each of
-#' them. The columns of schemas that differ are put together.
+#' them, or NULL for none. The columns of schemas that differ are put together; a prompt
+#' without one has a row of NA, and its answer is in `attr(result, "text")`.
 #'
 #' @section Data:
 #' With `schema` every answer is JSON that follows it, and the result is a data frame with a
@@ -259,7 +260,13 @@ generate_parallel <- function(
 # Asks for answers: texts, or with a schema data. Which columns it has is found out when
 # Python has taken it.
 generate_task <- function(options, dotted, model) {
-  schemas <- unlist(c(options$sampling[["schema"]], options$each[["schema"]]))
+  each <- options$each[["schema"]]
+  schemas <- unlist(c(options$sampling[["schema"]], each))
+  has_schema <- if (is.null(each)) {
+    TRUE
+  } else {
+    rep(!vapply(each, is.null, logical(1)), each = options$n)
+  }
   force(dotted)
   make <- function(columns, prompts, display) {
     if (!is.null(schemas)) {
@@ -276,7 +283,7 @@ generate_task <- function(options, dotted, model) {
     if (is.null(schemas)) {
       result
     } else {
-      answers_table(result, schema_columns(schemas), dotted)
+      answers_table(result, schema_columns(schemas), dotted, has_schema)
     }
   }
   new_task("generate_start", "job_result", make)

@@ -1,6 +1,6 @@
 # The argument `schema` as JSON text, which is what Python takes.
 
-# One text for all prompts, or a list with one for each of them. NULL: none.
+# One text for all prompts, or a list with one or NULL for each of them. NULL: none.
 check_schema <- function(x, arg, n, error_call) {
   if (is.null(x)) {
     return(NULL)
@@ -13,8 +13,16 @@ check_schema <- function(x, arg, n, error_call) {
     abort_argument(arg, must, x, error_call)
   }
   args <- if (length(x) == 1) arg else sprintf("%s[[%d]]", arg, seq_along(x))
-  texts <- Map(\(each, name) schema_text(each, name, error_call), unname(x), args)
-  if (length(texts) == 1) texts[[1]] else structure(unname(texts), class = "per_prompt")
+  texts <- Map(
+    \(each, name) if (!is.null(each)) schema_text(each, name, error_call),
+    unname(x),
+    args
+  )
+  if (length(texts) == 1) {
+    texts[[1]]
+  } else if (!all(vapply(texts, is.null, logical(1)))) {
+    structure(unname(texts), class = "per_prompt")
+  }
 }
 
 # A schema that is a list has names, those of its keywords.

@@ -111,14 +111,21 @@ values_column <- function(values) {
 
 is_whole <- function(x) is.finite(x) && x == trunc(x)
 
-# What "#/$defs/name" in a schema stands for; NULL for anything else.
+# What "#/$defs/name" in a schema stands for, as Python reads it; NULL for anything else.
 referred <- function(ref, root) {
   if (!grepl("^#(/|$)", ref)) {
     return(NULL)
   }
-  keys <- strsplit(utils::URLdecode(substring(ref, 3)), "/", fixed = TRUE)[[1]]
+  pointer <- utils::URLdecode(substring(ref, 3))
+  Encoding(pointer) <- "UTF-8"
+  keys <- strsplit(pointer, "/", fixed = TRUE)[[1]]
   for (key in gsub("~0", "~", gsub("~1", "/", keys, fixed = TRUE), fixed = TRUE)) {
-    root <- if (is.list(root) && !is.null(names(root))) root[[key]]
+    root <- if (is.list(root) && !is.null(names(root))) {
+      member(root, key)
+    } else if (is.list(root) && grepl("^[0-9]{1,9}$", key)) {
+      at <- as.integer(key) + 1L
+      if (at <= length(root)) root[[at]]
+    }
   }
   root
 }

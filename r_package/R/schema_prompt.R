@@ -20,7 +20,7 @@ schema_prompt <- function(schema) {
   rlang::check_required(schema)
   n <- if (is_per_prompt_schema(schema)) length(schema) else 1L
   texts <- check_schema(schema, "schema", n, error_call)
-  if (is.null(texts)) {
+  if (is.null(texts) || any(vapply(as.list(unclass(texts)), is.null, logical(1)))) {
     abort_argument("schema", "a type or a JSON Schema", schema, error_call)
   }
   as_text(py_call("schema_prompt", as_py_list(unclass(texts)), error_call = error_call))

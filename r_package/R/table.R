@@ -21,10 +21,11 @@ row_names <- function(names, n) {
   }
 }
 
-# Answers that follow a schema, from the text result.
-answers_table <- function(result, column, dotted) {
+# Answers that follow a schema, from the text result; not all of them need to.
+answers_table <- function(result, column, dotted, has_schema = TRUE) {
   text <- unname(plain(result))
-  frame <- text_columns(text, column, dotted)
+  given <- replace(text, rep_len(!has_schema, length(text)), NA)
+  frame <- text_columns(given, column, dotted)
   attributes <- attributes(result)[setdiff(
     names(attributes(result)),
     c("names", "class", "answers")

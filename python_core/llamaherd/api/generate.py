@@ -272,17 +272,25 @@ def generate(  # noqa: D417 - the others are explained once
     """Answers one prompt. The arguments are those of `generate_parallel`.
 
     Args:
-        stream: Return the answer in pieces, while it is generated.
+        stream: Return the answer in pieces, while it is generated. There are no
+            `logprobs` then, and no `retries`: what was read cannot be taken back.
 
     Returns:
         The result, or with `stream` an iterator over pieces of its text. The prompt
         starts to run with the first piece that is asked for.
 
     Raises:
-        GenerationError: The prompt failed. Otherwise as `generate_parallel`.
+        GenerationError: The prompt failed; of a stream after the last piece. Otherwise
+            as `generate_parallel`.
     """
     context = as_context(ctx)
     if checks.flag("stream", stream):
+        checks.integer("retries", retries, 0, MAX_RETRIES)
+        if logprobs is not None:
+            raise ValueError(
+                "logprobs are in a result, and stream=True gives text alone: "
+                "Context.submit(stream=True) gives both"
+            )
         requests, _ = make_requests(
             context.model,
             [prompt],

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from llamaherd.core.table import columns
+from llamaherd.core.table import columns, name_of_errors
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
     from llamaherd.core.stats import RequestStats, Stats
+    from llamaherd.core.table import Layout
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 
@@ -88,16 +89,25 @@ class Results(Sequence[Result]):
         results: Those of the first prompt's samples, then of the next one's.
         stats: See below.
         n: Samples a prompt.
+        layout: The columns of answers that follow schemas; None: there are no schemas.
 
     Attributes:
         samples: For each prompt the results of its n samples.
         stats: What the call did.
     """
 
-    def __init__(self, results: Sequence[Result], stats: Stats, n: int = 1) -> None:
+    def __init__(
+        self,
+        results: Sequence[Result],
+        stats: Stats,
+        n: int = 1,
+        *,
+        layout: Layout | None = None,
+    ) -> None:
         self.samples = tuple(tuple(results[i : i + n]) for i in range(0, len(results), n))
         self._results = tuple(samples[0] for samples in self.samples)
         self.stats = stats
+        self._layout = layout
 
     @property
     def texts(self) -> list[str | None]:
@@ -110,9 +120,11 @@ class Results(Sequence[Result]):
         return [result.parsed for result in self._results]
 
     def to_pandas(self, *, dotted: bool = False) -> pd.DataFrame:
-        """A row for each prompt, a column for each field of the answers, and "error".
+        """A row for each prompt, a column for each field of the schema, and "error".
 
-        Fields that hold lists or objects keep them; without a schema there is "text".
+        Which columns there are the schema says, whatever became of the prompts: "value"
+        has the whole answer where not all are objects with known fields, and without a
+        schema there is "text". Fields that hold lists or objects keep them.
 
         Args:
             dotted: Fields of objects within objects get columns of their own, such as
@@ -128,13 +140,24 @@ class Results(Sequence[Result]):
     def to_arrow(self, *, dotted: bool = False) -> pa.Table:
         """As `to_pandas`, as a table of pyarrow.
 
+        Types are those of the schema as well. What it leaves open, or what Arrow has no
+        one type for, is JSON text.
+
         Raises:
             ImportError: There is no pyarrow.
-            pyarrow.ArrowInvalid: Values of a field are of types that do not go together.
+            ValueError: A validator has made of a value what the schema does not say, or a
+                whole number does not fit into 64 bits.
         """
         import pyarrow as pa  # noqa: PLC0415 - optional
 
-        return pa.table(self._columns(dotted=dotted))
+        table = self._columns(dotted=dotted)
+        typed = {} if self._layout is None else self._layout.arrays(table, dotted=dotted)
+        texts = {
+            name: pa.array(values, pa.string())
+            for name, values in table.items()
+            if name not in typed
+        }
+        return pa.table({**typed, **texts})
 
     @property
     def errors(self) -> list[str | None]:
@@ -152,7 +175,10 @@ class Results(Sequence[Result]):
         return [result.complete for result in self._results]
 
     def _columns(self, *, dotted: bool) -> dict[str, list[object]]:
-        return columns(self.texts, self.parsed, self.errors, dotted=dotted)
+        table: dict[str, list[object]] = {"text": list(self.texts)}
+        if self._layout is not None:
+            table = columns(self.parsed, self._layout, dotted=dotted)
+        return {**table, name_of_errors(table): list(self.errors)}
 
     def __len__(self) -> int:
         return len(self._results)

@@ -2,61 +2,67 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
+
+class Layout(Protocol):
+    """Which columns answers have, by the schemas that they follow."""
+
+    def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
+        """Names of columns, and of the fields that lead to each; (): the whole answer."""
+        ...
+
+    def arrays(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> dict[str, pa.Array]:
+        """The columns as arrays of Arrow, of the types that the schemas say."""
+        ...
+
 
 def columns(
-    texts: Sequence[str | None],
-    parsed: Sequence[object],
-    errors: Sequence[str | None],
-    *,
-    dotted: bool,
+    values: Sequence[object], layout: Layout, *, dotted: bool
 ) -> dict[str, list[object]]:
-    """The table that `Results.to_pandas` makes, as columns of equal length.
+    """A list of values for each column.
 
     Args:
-        texts: Answers.
-        parsed: What they say; all None: there was no schema.
-        errors: Why there is none.
+        values: What answers say; None where there is none.
+        layout: Of their schemas.
         dotted: Whether fields of objects within objects get columns of their own, such as
             "author.name".
     """
-    if all(value is None for value in parsed):
-        table: dict[str, list[object]] = {"text": list(texts)}
-    else:
-        table = _fields([_plain(value) for value in parsed], dotted=dotted)
-    # A field may be called so as well.
-    reason = "error" if "error" not in table else ".error"
-    return {**table, reason: list(errors)}
+    rows = [_plain(value) for value in values]
+    paths = layout.paths(dotted=dotted)
+    return {name: [_at(row, path) for row in rows] for name, path in paths.items()}
+
+
+def name_of_errors(table: Mapping[str, object]) -> str:
+    """What the column of reasons is called; a field may be called so as well."""
+    name = "error"
+    while name in table:
+        name = f".{name}"
+    return name
+
+
+def _at(value: object, path: tuple[str, ...]) -> object:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _plain(value: object) -> object:
     """What JSON has: of a pydantic instance or a dataclass its fields."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return value
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - it made the value
 
-
-def _fields(values: list[object], *, dotted: bool) -> dict[str, list[object]]:
-    if not all(value is None or isinstance(value, Mapping) for value in values):
-        return {"value": values}
-    rows = [value if isinstance(value, Mapping) else {} for value in values]
-    table: dict[str, list[object]] = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        column = [row.get(name) for row in rows]
-        is_nested = any(isinstance(each, Mapping) for each in column)
-        inner = (
-            _fields(column, dotted=True) if dotted and is_nested else {"value": column}
-        )
-        if list(inner) == ["value"]:
-            table[name] = column
-        else:
-            table |= {f"{name}.{key}": each for key, each in inner.items()}
-    return table
+    return to_jsonable_python(value, serialize_unknown=True)

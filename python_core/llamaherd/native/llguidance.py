@@ -103,29 +103,77 @@ def accepts(model: CData, schema: str, text: str) -> bool:
 
 def problem_of_schema(text: str) -> str:
     """What llguidance has against a JSON Schema, whatever the model is; "": nothing."""
+    is_error, messages = _validated(text)
+    return messages[0] if is_error and messages else ""
+
+
+def ignored_of_schema(text: str) -> list[str]:
+    """Keywords, or "format: x", that it ignores where a schema says "lenient"."""
+    found = []
+    for message in _validated(text)[1]:
+        kind, _, names = message.partition(": ")
+        if kind == "Unimplemented keys":
+            found += json.loads(names)
+        elif kind == "Unknown format":
+            found.append(f"format: {names}")
+    return found
+
+
+def _validated(text: str) -> tuple[bool, list[str]]:
     load()
     from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
 
     grammar = f'{{"grammars":[{{"json_schema":{text}}}]}}'
     is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar)
-    return str(messages[0]) if is_error and messages else ""
+    return is_error, list(map(str, messages))
 
 
 @lru_cache(maxsize=1024)
-def _pattern_matcher(pattern: str) -> tuple[Any, Any]:
-    """What tells of texts in JSON whether the pattern is in them, and how it reads."""
-    from llguidance import LLMatcher, LLTokenizer  # noqa: PLC0415 - for those who need it
-
-    tokenizer = LLTokenizer("byte")
-    schema = json.dumps({"type": "string", "pattern": pattern})
-    grammar = f'{{"grammars":[{{"json_schema":{schema}}}]}}'
-    return LLMatcher(tokenizer, grammar, log_level=0), tokenizer
+def takes_pattern(pattern: str) -> bool:
+    """Whether llguidance reads a pattern of a JSON Schema: it may not look around."""
+    return not problem_of_schema(json.dumps({"type": "string", "pattern": pattern}))
 
 
 def finds_pattern(pattern: str, text: str) -> bool:
-    """Whether a pattern of a JSON Schema is found in a text; in linear time."""
-    start, tokenizer = _pattern_matcher(pattern)
-    matcher = start.deep_copy()
-    tokens = tokenizer.tokenize_str(json.dumps(text, ensure_ascii=False))
-    is_read = matcher.try_consume_tokens(tokens) == len(tokens)
-    return bool(is_read and matcher.is_accepting())
+    """Whether a pattern of a JSON Schema is found in a text; in linear time.
+
+    Args:
+        pattern: One that `takes_pattern`.
+        text: Any.
+
+    Raises:
+        ValueError: The pattern has more states than llguidance keeps.
+    """
+    matcher = _pattern_matcher(pattern).deep_copy()
+    # It reads texts as they stand in JSON, where it wants DEL to be escaped.
+    known = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+    written = json.dumps(known, ensure_ascii=False).replace("\x7f", r"\u007f")
+    tokens = _bytes_tokenizer().tokenize_str(written)
+    if matcher.try_consume_tokens(tokens) == len(tokens):
+        return bool(matcher.is_accepting())
+    problem = str(matcher.get_error())
+    if problem:
+        # Copies share their states: from now on all would find nothing, without a word.
+        _pattern_matcher.cache_clear()
+        raise ValueError(f"{problem.splitlines()[0]}, for the pattern {pattern!r}")
+    return False
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@lru_cache(maxsize=1)
+def _bytes_tokenizer() -> Any:  # noqa: ANN401 - a class without types
+    from llguidance import LLTokenizer  # noqa: PLC0415 - only for those who need it
+
+    return LLTokenizer("byte")
+
+
+@lru_cache(maxsize=1024)
+def _pattern_matcher(pattern: str) -> Any:  # noqa: ANN401 - a class without types
+    """What tells of texts in JSON whether the pattern is in them."""
+    from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
+
+    schema = json.dumps({"type": "string", "pattern": pattern})
+    grammar = f'{{"grammars":[{{"json_schema":{schema}}}]}}'
+    return LLMatcher(_bytes_tokenizer(), grammar, log_level=0)

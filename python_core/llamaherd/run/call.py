@@ -15,6 +15,7 @@ from llamaherd.run.answers import CANCELLED, again, as_result, checked
 from llamaherd.run.group import Group
 from llamaherd.run.prefixes import call_tree
 from llamaherd.run.statistics import make_stats
+from llamaherd.structured.arrow import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -163,7 +164,9 @@ class Call:
             wall_s=time.perf_counter() - self._started_s,
             n=self._n,
         )
-        return self._judged(Results(results, stats, self._n), results)
+        return self._judged(
+            Results(results, stats, self._n, layout=_layout(self._requests)), results
+        )
 
     @property
     def _may_go_on(self) -> bool:
@@ -283,6 +286,16 @@ class Call:
         )
 
 
+def _layout(requests: Sequence[Request]) -> Layout | None:
+    """The columns of the answers; None: they follow no schema."""
+    schemas = dict.fromkeys(
+        request.sampling.schema
+        for request in requests
+        if isinstance(request.sampling.schema, str)
+    )
+    return Layout(tuple(schemas)) if schemas else None
+
+
 def find_copies(requests: Sequence[Request]) -> dict[int, int]:
     """Greedy requests that equal an earlier one, and will get its answer.
 
@@ -299,6 +312,7 @@ def find_copies(requests: Sequence[Request]) -> dict[int, int]:
             request.max_tokens,
             request.stop,
             request.sampling,
+            request.shape,
             request.problem,
             request.logprobs,
             None if request.tree is None else request.tree.to_bytes(),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from llamaherd.core.sampling import SamplingParams, SamplingSettings
 
+    Make = Callable[[str], object]
+
 
 class Constraints:
     """Of a call: takes the constraints out of its settings that are for single prompts.
@@ -39,19 +41,21 @@ class Constraints:
             for name in CONSTRAINTS
             if _is_each(name, left.get(name))
         }
-        self._makers: dict[str, Callable[[str], object]] = {}
-        self._shapes: dict[str, Shape] = {}
+        self._makers: list[Make | None] = []  # of each prompt, or one of all
+        self._shapes: dict[tuple[str, Make | None], Shape] = {}
         if left.get("schema") is not None:
-            left["schema"] = self._text(left["schema"])
+            left["schema"], make = schema_text(left["schema"])
+            self._makers = [make]
         if "schema" in self._each:
-            self._each["schema"] = [
-                None if schema is None else self._text(schema)
-                for schema in self._each["schema"]
-            ]
+            self._read_each(self._each["schema"])
         self.settings = cast("SamplingSettings", left)
 
-    def shape(self, params: SamplingParams) -> Shape | None:
+    def shape(self, params: SamplingParams, i: int = 0) -> Shape | None:
         """The schema of a prompt, at work.
+
+        Args:
+            params: Of the prompt.
+            i: Its place in the call: two types may have the same schema.
 
         Raises:
             ValueError: It is not valid, too large, refers to what is not there, or cannot
@@ -61,14 +65,15 @@ class Constraints:
         text = params.schema
         if not isinstance(text, str):
             return None
-        if text not in self._shapes:
+        make = self._makers[i % len(self._makers)] if self._makers else None
+        if (text, make) not in self._shapes:
             shape = shape_of(text)
             if self._strict and shape.left:
                 raise ValueError(
                     f"strict: masks cannot enforce {', '.join(shape.left)} of the schema"
                 )
-            self._shapes[text] = replace(shape, make=self._makers.get(text))
-        return self._shapes[text]
+            self._shapes[text, make] = replace(shape, make=make)
+        return self._shapes[text, make]
 
     def of_prompts(self, params: Sequence[SamplingParams]) -> Sequence[SamplingParams]:
         """The settings of all prompts, with what is for each of them.
@@ -94,11 +99,13 @@ class Constraints:
             ]
         return params
 
-    def _text(self, schema: object) -> str:
-        text, make = schema_text(schema)
-        if make is not None:
-            self._makers[text] = make
-        return text
+    def _read_each(self, schemas: Sequence[object]) -> None:
+        read: dict[int, tuple[str | None, Make | None]] = {id(None): (None, None)}
+        for schema in schemas:
+            if id(schema) not in read:  # few different ones, mostly
+                read[id(schema)] = schema_text(schema)
+        self._each["schema"] = [read[id(schema)][0] for schema in schemas]
+        self._makers = [read[id(schema)][1] for schema in schemas]
 
 
 def _is_each(name: str, value: object) -> bool:

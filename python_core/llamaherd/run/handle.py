@@ -96,7 +96,7 @@ class Handle:
 
         Raises:
             TimeoutError: It has not ended by then; it goes on.
-            GenerationError: The prompt failed.
+            GenerationError: The prompt failed, or its answer does not follow its schema.
             PromptError: It could not be run at all: it is empty, or too long.
             ContextClosedError: The context was closed.
             ContextError: There is not enough memory.
@@ -126,7 +126,7 @@ class Handle:
         """Pieces of the answer as it grows; together they are its text.
 
         Raises:
-            GenerationError: The prompt failed. Others as `result`.
+            GenerationError: As `result`, after the last piece; the others as well.
         """
         self._watch()
         n = 0
@@ -194,9 +194,9 @@ class Handle:
         """The answer is there, or will never be."""
         answer = checked(self._request, output)
         result = as_result(0, self._request, answer.output, stats, parsed=answer.value)
-        if output.finish is Finish.ERROR:
+        if answer.output.finish is Finish.ERROR:
             kind = PromptError if output.is_rejected else GenerationError
-            message = f"the prompt failed: {output.message}"
+            message = f"the prompt failed: {answer.output.message}"
             self._error = kind(message, Results([result], Stats(n_prompts=1)))
         else:
             self._result = result

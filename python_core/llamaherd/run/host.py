@@ -93,6 +93,7 @@ class Host(ABC):
         system: str | None = None,
         priority: int = 0,
         stream: bool = False,
+        strict: bool = False,
         logprobs: int | None = None,
         **settings: Unpack[SamplingSettings],
     ) -> Handle:
@@ -107,6 +108,8 @@ class Host(ABC):
             priority: A prompt with a higher one goes first; if there is no free slot,
                 it takes that of one with a lower one, which goes on later where it was.
             stream: Whether pieces of the answer are wanted from its first token on.
+            strict: As in `generate_parallel`. There are no `retries`: pieces of a wrong
+                answer may have been read already.
             logprobs: As one of those of `generate_parallel`.
             **settings: As there.
 
@@ -132,6 +135,7 @@ class Host(ABC):
             chat=chat,
             system=system,
             priority=checks.integer("priority", priority, -100, 100),
+            strict=strict,
             logprobs=logprobs,
         )
         is_stream = checks.flag("stream", stream)

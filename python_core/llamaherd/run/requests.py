@@ -96,7 +96,7 @@ def make_requests(
         kind = (own.choices, own.schema is None)
         if kind not in n_answer:
             n_answer[kind] = own.n_answer
-        shape, problem = _shape_or_problem(constraints, own)
+        shape, problem = _shape_or_problem(constraints, own, i)
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
         request = Request(
             tokens=tokens[i][0],
@@ -170,11 +170,11 @@ def tokens_or_problem(
 
 
 def _shape_or_problem(
-    constraints: Constraints, params: SamplingParams
+    constraints: Constraints, params: SamplingParams, i: int
 ) -> tuple[Shape | None, str]:
     """A prompt's schema at work, or why there can be none."""
     try:
-        return constraints.shape(params), ""
+        return constraints.shape(params, i), ""
     except ValueError as error:
         return None, str(error)
 

@@ -12,11 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.structured.columns import Field, fields_of, kinds_of
+from llamaherd.structured.places import Place, is_null, listed, resolved
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 Convert = Callable[[Any], Any]
 _MOST_DEEP = 32  # of types within types; a schema may contain itself
+_MOST = 1_000  # of them in the columns of a table
 _NO_TYPE = frozenset(
     {
         "allOf",
@@ -45,6 +51,45 @@ class Column:
     convert: Convert
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of answers that follow schemas, see `core.table.Layout`.
+
+    Attributes:
+        schemas: As JSON texts, one or more.
+    """
+
+    schemas: tuple[str, ...]
+
+    def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
+        """Names of columns, and of the fields that lead to each; (): the whole answer."""
+        return {name: field.path for name, field in self._fields(dotted=dotted).items()}
+
+    def arrays(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> dict[str, pa.Array]:
+        """The columns as arrays of Arrow.
+
+        Args:
+            table: A list of values of JSON for each of `paths`.
+            dotted: As there.
+
+        Raises:
+            ImportError: There is no pyarrow.
+            ValueError: A value is not what the schema says. Also `pyarrow.ArrowInvalid`.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - optional
+
+        return {
+            name: pa.array([column.convert(each) for each in table[name]], column.type)
+            for name, column in _typed(self._fields(dotted=dotted)).items()
+        }
+
+    def _fields(self, *, dotted: bool) -> dict[str, Field]:
+        places = [_place_of(schema) for schema in self.schemas]
+        return fields_of(places, dotted=dotted) or {"value": Field((), tuple(places))}
+
+
 def columns_of(schema: str) -> dict[str, Column]:
     """The columns of answers that follow a schema.
 
@@ -52,41 +97,77 @@ def columns_of(schema: str) -> dict[str, Column]:
         schema: As JSON text.
 
     Returns:
-        For an object a column for each of its properties, by name; {}: it is none, or one
-        whose properties are not known.
+        For objects a column for each of their properties, by name; {}: answers may be
+        something else, or their properties are not known.
 
     Raises:
         ImportError: There is no pyarrow.
     """
-    root = json.loads(schema)
-    found = _resolved(root, root, 0) if isinstance(root, dict) else {}
-    properties = found.get("properties")
-    if not isinstance(properties, Mapping) or _NO_TYPE & found.keys():
-        return {}
-    return {name: _column(each, root, 0) for name, each in properties.items()}
+    return _typed(fields_of([_place_of(schema)], dotted=False))
 
 
 def has_others(schema: str) -> bool:
     """Whether answers may have fields beside those of `columns_of`."""
     root = json.loads(schema)
-    found = _resolved(root, root, 0) if isinstance(root, dict) else {}
+    found = resolved(root, root)
+    if not isinstance(found, dict) or "patternProperties" in found:
+        return True
     return found.get("additionalProperties") is not False or not columns_of(schema)
 
 
-def _column(schema: object, root: Mapping[str, Any], depth: int) -> Column:
-    if not isinstance(schema, Mapping) or depth > _MOST_DEEP:
-        return _json()
-    schema = _resolved(schema, root, depth)
-    if _NO_TYPE & schema.keys():
-        return _json()
-    if "anyOf" in schema:
-        return _any_of(schema["anyOf"], root, depth)
-    kinds = _kinds(schema)
-    if kinds == {"array"}:
-        return _array(schema, root, depth)
-    if kinds == {"object"}:
-        return _object(schema, root, depth)
-    return _scalar(kinds)
+def _place_of(schema: str) -> Place:
+    root = json.loads(schema)
+    return Place(root, root)
+
+
+def _typed(fields: Mapping[str, Field]) -> dict[str, Column]:
+    reader = _Reader(_MOST + len(fields))
+    return {name: reader.one_of(field.places, 0) for name, field in fields.items()}
+
+
+class _Reader:
+    """Reads the types of columns; after the first `n_left` types all is JSON."""
+
+    def __init__(self, n_left: int) -> None:
+        self._n_left = n_left
+
+    def _column(self, place: Place, depth: int) -> Column:
+        self._n_left -= 1
+        schema = resolved(place.schema, place.root)
+        is_known = isinstance(schema, dict) and not _NO_TYPE & schema.keys()
+        if not is_known or depth > _MOST_DEEP or self._n_left < 0:
+            return _json()
+        place = place.at(schema)
+        if "anyOf" in schema:
+            choices = map(place.at, listed(schema, "anyOf"))
+            return self.one_of(list(choices), depth + 1)
+        kinds = kinds_of(schema)
+        if kinds == {"array"} and isinstance(schema.get("items"), dict):
+            return _array(self._column(place.at(schema["items"]), depth + 1))
+        # Parquet has no struct without a field.
+        if (
+            kinds == {"object"}
+            and schema.get("properties")
+            and schema.get("additionalProperties") is False
+        ):
+            fields = schema["properties"].items()
+            return _object(
+                {name: self._column(place.at(each), depth + 1) for name, each in fields}
+            )
+        return _scalar(kinds)
+
+    def one_of(self, places: Sequence[Place], depth: int) -> Column:
+        """What all of them are, beside null; otherwise JSON."""
+        given = [place for place in places if not is_null(place.schema)]
+        if given and all(place == given[0] for place in given):
+            return self._column(given[0], depth)
+        kinds: set[str] = set()
+        for place in given:
+            schema = resolved(place.schema, place.root)
+            if not isinstance(schema, dict) or (_NO_TYPE | {"anyOf"}) & schema.keys():
+                return _json()
+            kinds |= kinds_of(schema) or {"any"}
+        return _scalar(kinds)
 
 
 def _scalar(kinds: set[str]) -> Column:
@@ -103,12 +184,8 @@ def _scalar(kinds: set[str]) -> Column:
     return _json()
 
 
-def _array(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Column:
+def _array(inner: Column) -> Column:
     import pyarrow as pa  # noqa: PLC0415 - optional
-
-    if not isinstance(schema.get("items"), Mapping):
-        return _json()
-    inner = _column(schema["items"], root, depth + 1)
 
     def convert(value: Any) -> Any:  # noqa: ANN401 - of JSON
         return None if value is None else [inner.convert(each) for each in value]
@@ -116,14 +193,8 @@ def _array(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Co
     return Column(type=pa.list_(inner.type), convert=convert)
 
 
-def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Column:
+def _object(inner: Mapping[str, Column]) -> Column:
     import pyarrow as pa  # noqa: PLC0415 - optional
-
-    properties = schema.get("properties")
-    # Parquet has no struct without a field.
-    if not properties or schema.get("additionalProperties") is not False:
-        return _json()
-    inner = {name: _column(each, root, depth + 1) for name, each in properties.items()}
 
     def convert(value: Any) -> Any:  # noqa: ANN401 - of JSON
         if value is None:
@@ -132,63 +203,6 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> C
 
     kind = pa.struct([(name, each.type) for name, each in inner.items()])
     return Column(type=kind, convert=convert)
-
-
-def _any_of(choices: object, root: Mapping[str, Any], depth: int) -> Column:
-    """What all of them are, beside null; otherwise JSON."""
-    if not isinstance(choices, list):
-        return _json()
-    given = [each for each in choices if not (isinstance(each, dict) and _is_null(each))]
-    if len(given) == 1:
-        return _column(given[0], root, depth + 1)
-    kinds: set[str] = set()
-    for each in given:
-        inner = _resolved(each, root, depth) if isinstance(each, dict) else {}
-        if "anyOf" in inner or _NO_TYPE & inner.keys():
-            return _json()
-        kinds |= _kinds(inner) or {"any"}
-    return _scalar(kinds)
-
-
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    """Which types values may have, beside null; {}: it does not say."""
-    kinds = schema.get("type")
-    if kinds is None:
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        return {_kind_of(each) for each in values or () if each is not None}
-    return {kinds} if isinstance(kinds, str) else set(kinds) - {"null"}
-
-
-def _kind_of(value: object) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    for kind, name in ((str, "string"), (int, "integer"), (float, "number")):
-        if isinstance(value, kind):
-            return name
-    return "any"
-
-
-def _is_null(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "null"
-
-
-def _resolved(
-    schema: Mapping[str, Any], root: Mapping[str, Any], depth: int
-) -> Mapping[str, Any]:
-    """What a reference within the schema stands for."""
-    for _ in range(_MOST_DEEP - depth):
-        target = schema.get("$ref")
-        if not isinstance(target, str):
-            return schema
-        found: Any = root
-        for part in target.removeprefix("#").strip("/").split("/"):
-            name = part.replace("~1", "/").replace("~0", "~")
-            if name:
-                found = found.get(name) if isinstance(found, Mapping) else None
-        if not target.startswith("#") or not isinstance(found, Mapping):
-            return {}
-        schema = found
-    return {}
 
 
 def _json() -> Column:

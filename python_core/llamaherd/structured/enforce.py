@@ -105,6 +105,8 @@ def enforced(text: str) -> Enforced:
         left |= {word for each in subschemas(schema) for word in loosen(each)}
         problem = _problem(schema, options)
         if not problem:
+            # Those that a reference leads to which is not looked for (an anchor, say).
+            left.update(llguidance.ignored_of_schema(_with(schema, options)))
             return Enforced(_with(schema, options), tuple(sorted(left)))
     left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
     schema = {"type": schema["type"]} if _has_plain_type(schema) else {}

@@ -1,4 +1,4 @@
-"""Formats of texts that masks enforce, for the check of an answer as well."""
+"""Formats of texts that JSON Schema defines, for the check of an answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from llamaherd.structured.patterns import is_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,26 +17,43 @@ if TYPE_CHECKING:
 
 _TIME = r"([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([zZ]|[+-]([01]\d|2[0-3]):[0-5]\d)"
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-# RFC 3339, 5321 (not what is quoted), 1123, 9562 and 3986 (the characters alone).
+_IDN_LABEL = r"[^\s./\\@:?#\[\]]{1,63}"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
+_OF_URI = r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*"
+_OF_IRI = r"[^\s<>\"{}|\\^`]*"
+_POINTER = r"(/([^~/]|~[01])*)*"
+# RFC 3339, 5321 (not what is quoted), 1123, 9562, 6901, and of 3986, 3987, 5890 and 6570
+# the characters alone.
 _PATTERNS = {
     "time": _TIME,
-    "date-time": rf"\d{{4}}-\d{{2}}-\d{{2}}[tT ]{_TIME}",
     "duration": r"P(\d+W|(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?)",
     "email": r"[^@\s]+@[^@\s]+",
     "hostname": rf"{_LABEL}(\.{_LABEL})*",
     "uuid": r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
-    "uri": r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*",
+    "uri": _SCHEME + _OF_URI,
+    "uri-reference": _OF_URI,
+    "uri-template": r"([^\s{}<>\"|\\^`]|\{[^\s{}]+\})*",
+    "iri": _SCHEME + _OF_IRI,
+    "iri-reference": _OF_IRI,
+    "idn-email": r"[^@\s]+@[^@\s]+",
+    "idn-hostname": rf"{_IDN_LABEL}(\.{_IDN_LABEL})*",
+    "json-pointer": _POINTER,
+    "relative-json-pointer": rf"(0|[1-9]\d*)(#|{_POINTER})",
 }
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_OF_DAY = re.compile(rf"[tT ]{_TIME}", re.ASCII)
 
 
 @lru_cache(maxsize=1)
 def format_checker() -> FormatChecker:
-    """Checks the formats that masks know; of others nobody says what they are."""
+    """Checks the formats that JSON Schema knows; of others nobody says what they are."""
     from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
 
     checker = FormatChecker(formats=())
     checks: dict[str, Callable[[str], object]] = {
-        "date": date.fromisoformat,
+        "date": _is_date,
+        "date-time": lambda text: _is_date(text[:10]) and _OF_DAY.fullmatch(text[10:]),
+        "regex": is_pattern,
         "ipv4": ipaddress.IPv4Address,
         "ipv6": ipaddress.IPv6Address,
     }
@@ -43,6 +62,20 @@ def format_checker() -> FormatChecker:
     for name, pattern in _PATTERNS.items():
         checker.checks(name)(_of_text(re.compile(pattern, re.ASCII).fullmatch))
     return checker
+
+
+@lru_cache(maxsize=1)
+def pattern_checker() -> FormatChecker:
+    """Checks of a schema itself that its patterns are some."""
+    from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
+
+    checker = FormatChecker(formats=())
+    checker.checks("regex")(_of_text(is_pattern))
+    return checker
+
+
+def _is_date(text: str) -> bool:
+    return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
 
 
 def _of_text(check: Callable[[str], object]) -> Callable[[object], bool]:

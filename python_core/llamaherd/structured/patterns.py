@@ -1,4 +1,8 @@
-"""Patterns in the check of an answer: masks take any, Python's `re` may take for ever."""
+"""Patterns in the check of an answer, in time that a text cannot blow up.
+
+The check runs on the thread that serves all callers. llguidance needs linear time for any
+pattern that it reads; others are left to Python's `re` as far as it cannot take long.
+"""
 
 from __future__ import annotations
 
@@ -7,108 +11,129 @@ import re
 import sys
 import warnings
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.native import llguidance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 _IS_NEW = sys.version_info >= (3, 11)
-_MANY = 20  # repetitions, from which on one within another is too much
+_MOST_STEPS = 20_000_000  # of `re`, for one text: less than a second
+_LONG = 1000  # characters of a text that any pattern must be able to read
 
 
-@lru_cache(maxsize=1024)
-def is_safe(pattern: str) -> bool:
-    """Whether `re` needs no more than a text's length to a small power.
-
-    False for repetitions within repetitions, and for what `re` does not read at all.
-    llguidance takes these, unless they look around.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            parsed = _parser().parse(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return _height(parsed) < 2
+def can_be_checked(pattern: str) -> bool:
+    """Whether texts of any usual length can be searched for a pattern."""
+    return llguidance.takes_pattern(pattern) or is_quick(pattern)
 
 
-def _parser() -> Any:  # noqa: ANN401 - a module without types
-    """How `re` reads patterns; it had another name up to Python 3.10."""
-    return importlib.import_module("re._parser" if _IS_NEW else "sre_parse")
+def is_quick(pattern: str) -> bool:
+    """Whether `re` by itself can search such texts."""
+    return n_steps(pattern, _LONG) <= _MOST_STEPS
 
 
-def _height(part: Any) -> int:  # noqa: ANN401 - the module's own classes
-    """How many repetitions are within each other."""
-    if isinstance(part, tuple) and len(part) == 3 and _repeats(part):
-        return 1 + _height(part[2])
-    return max((_height(each) for each in _inner(part)), default=0)
-
-
-def _repeats(part: tuple[Any, ...]) -> bool:
-    return isinstance(part[0], int) and isinstance(part[1], int) and part[1] >= _MANY
-
-
-def _inner(part: Any) -> Iterator[Any]:  # noqa: ANN401 - the module's own classes
-    if isinstance(part, (list, tuple)) or hasattr(part, "data"):
-        yield from getattr(part, "data", part)
+def is_pattern(text: str) -> bool:
+    """Whether a text is a regular expression, of one kind or the other."""
+    return llguidance.takes_pattern(text) or _parsed(text) is not None
 
 
 def finds(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text, in time that grows with the text alone."""
-    if is_safe(pattern):
-        return re.search(pattern, text) is not None
-    return llguidance.finds_pattern(pattern, text)
+    """Whether a pattern is found in a text.
+
+    Raises:
+        ValueError: To find out may take too long.
+    """
+    problem = "no such text can be checked"
+    if llguidance.takes_pattern(pattern):
+        try:
+            return llguidance.finds_pattern(pattern, text)
+        except ValueError as error:
+            problem = str(error)
+    if n_steps(pattern, len(text)) > _MOST_STEPS:
+        raise ValueError(
+            f"it may take too long to look for {pattern!r} in {len(text)} characters "
+            f"({problem})"
+        )
+    return re.search(pattern, text) is not None
 
 
-# ---- keywords of a JSON Schema, as jsonschema calls them -------------------------------
+# ---- what `re` may need at most --------------------------------------------------------
 
 
-def check_pattern(
-    _validator: object, pattern: str, instance: object, _schema: object
-) -> Iterator[Any]:
-    """`pattern`."""
-    if isinstance(instance, str) and not finds(pattern, instance):
-        yield _error()(f"{instance!r} does not match {pattern!r}")
+def n_steps(pattern: str, n_chars: int) -> float:
+    """Steps that `re.search` takes at most; inf: it does not read the pattern.
+
+    Args:
+        pattern: For `re`.
+        n_chars: Of the text.
+    """
+    parsed = _parsed(pattern)
+    if parsed is None:
+        return inf
+    _, n_each = _of_row(parsed, n_chars)
+    is_anchored = len(parsed) > 0 and str(parsed[0][1]) == "AT_BEGINNING"
+    return n_each + n_chars if is_anchored else n_each * (n_chars + 1)
 
 
-def check_pattern_properties(
-    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
-    patterns: dict[str, object],
-    instance: object,
-    _schema: object,
-) -> Iterator[Any]:
-    """`patternProperties`."""
-    if not isinstance(instance, dict):
-        return
-    for pattern, inner in patterns.items():
-        for key, value in instance.items():
-            if finds(pattern, key):
-                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+@lru_cache(maxsize=1024)
+def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
+    """How `re` reads a pattern: a row of (name, what it has); None: not at all."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # The module had another name up to Python 3.10.
+            parser = importlib.import_module("re._parser" if _IS_NEW else "sre_parse")
+            parsed = parser.parse(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return None
+    # Patterns of JSON Schemas have no flags, and here "^" is to mean the beginning alone.
+    return None if parsed.state.flags & re.MULTILINE else parsed
 
 
-def check_additional_properties(
-    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
-    inner: object,
-    instance: object,
-    schema: dict[str, Any],
-) -> Iterator[Any]:
-    """`additionalProperties`."""
-    if not isinstance(instance, dict):
-        return
-    named = schema.get("properties", {})
-    patterns = schema.get("patternProperties", {})
-    for key, value in instance.items():
-        if key in named or any(finds(pattern, key) for pattern in patterns):
-            continue
-        if inner is False:
-            yield _error()(f"additional properties are not allowed: {key!r}")
-        elif isinstance(inner, dict):
-            yield from validator.descend(value, inner, path=key)
+# `re` tries one way after the other to match each part, and for each of them all ways to
+# match what follows. Both functions return how many ways there are from one place of a
+# text of n characters, and the steps to try all of them.
 
 
-def _error() -> Any:  # noqa: ANN401 - slow to import
-    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+def _of_row(parts: Iterable[Any], n: int) -> tuple[float, float]:
+    """Of parts that follow each other."""
+    ways, steps = 1.0, 1.0
+    for part in parts:
+        own_ways, own_steps = _of_part(part, n)
+        steps += ways * own_steps
+        ways *= own_ways
+    return ways, steps
 
-    return ValidationError
+
+def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
+    kind, inner = str(part[0]), part[1]
+    if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        return _of_repeat(*_of_row(inner[2], n), least=inner[0], most=min(inner[1], n))
+    if kind == "BRANCH":
+        each = [_of_row(choice, n) for choice in inner[1]]
+        return sum(ways for ways, _ in each), sum(steps for _, steps in each)
+    if kind == "SUBPATTERN":
+        return _of_row(inner[-1], n)
+    if kind in ("ASSERT", "ASSERT_NOT", "ATOMIC_GROUP"):  # it tries again none of these
+        return 1.0, _of_row(inner if kind == "ATOMIC_GROUP" else inner[1], n)[1]
+    if kind == "GROUPREF_EXISTS":
+        each = [_of_row(choice or (), n) for choice in inner[1:]]
+        return max(ways for ways, _ in each), max(steps for _, steps in each)
+    return 1.0, max(1.0, n) if kind.startswith("GROUPREF") else 1.0
+
+
+def _of_repeat(
+    ways: float, steps: float, *, least: int, most: int
+) -> tuple[float, float]:
+    """Of one part, again and again; `most` times at most."""
+    if ways <= 1:
+        return max(1.0, most - least + 1.0), max(1.0, most * steps)
+    total = power = 1.0
+    for _ in range(most):
+        power *= ways
+        total += power
+        if total > _MOST_STEPS:
+            return inf, inf
+    return total, total * steps

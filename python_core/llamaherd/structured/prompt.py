@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from llamaherd.structured.places import Place, listed, parts
 from llamaherd.structured.source import schema_text
 
 _MAX_DEPTH = 8
+_MAX_NESTED = 3  # lists of lists, and choices of choices
 
 
 def schema_prompt(schema: object) -> str:
@@ -28,62 +30,74 @@ def schema_prompt(schema: object) -> str:
     """
     text, _ = schema_text(schema)
     root = json.loads(text)
-    lines = ["Answer with JSON only, on one line, in this form:"]
-    lines += _fields(root, root, 0)
-    return "\n".join(lines)
+    place = Place(root, root)
+    lines = _fields(place, 0)
+    if not _named(place):
+        lines = [f"- {_kind(place)}{_words(place)}", *_fields(place, 1)]
+    return "\n".join(["Answer with JSON only, on one line, in this form:", *lines])
 
 
-def _fields(schema: Any, root: Any, depth: int) -> list[str]:  # noqa: ANN401 - JSON
-    schema = _resolved(schema, root)
-    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+def _named(place: Place) -> dict[str, Place]:
+    """The fields of an object."""
+    named: dict[str, Place] = {}
+    for part in parts(place, is_sure=True):
+        fields = part.schema.get("properties")
+        for name, field in fields.items() if isinstance(fields, dict) else ():
+            named.setdefault(name, part.at(field))
+    return named
+
+
+def _fields(place: Place, depth: int) -> list[str]:
+    """Lines for the fields of an object, or of the objects in a list."""
+    if depth > _MAX_DEPTH:
         return []
-    indent = "  " * depth
-    if depth == 0 and "properties" not in schema:
-        return [f"- {_kind(schema, root)}{_words(schema)}"]
+    sure = parts(place, is_sure=True)
+    required = {name for part in sure for name in listed(part.schema, "required")}
     lines = []
-    required = schema.get("required", [])
-    for name, field in (schema.get("properties") or {}).items():
-        inner = _resolved(field, root)
+    for name, field in _named(place).items():
         optional = "" if name in required else ", may be left out"
-        lines.append(
-            f'{indent}- "{name}": {_kind(inner, root)}{optional}{_words(field, inner)}'
-        )
-        lines += _fields(inner, root, depth + 1)
-        if isinstance(inner, dict):
-            lines += _fields(inner.get("items"), root, depth + 1)
+        indent = "  " * depth
+        lines.append(f'{indent}- "{name}": {_kind(field)}{optional}{_words(field)}')
+        lines += _fields(field, depth + 1)
+    for part in sure:
+        if isinstance(part.schema.get("items"), dict):
+            lines += _fields(part.at(part.schema["items"]), depth)
     return lines
 
 
-def _resolved(schema: Any, root: Any) -> Any:  # noqa: ANN401 - JSON
-    """What a reference within the schema means."""
-    for _ in range(_MAX_DEPTH):
-        if not isinstance(schema, dict) or "$ref" not in schema:
-            break
-        place: Any = root
-        for part in str(schema["$ref"]).lstrip("#").strip("/").split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            place = place.get(key) if isinstance(place, dict) and key else place
-        schema = place
-    return schema
-
-
-def _kind(schema: Any, root: Any) -> str:  # noqa: ANN401, PLR0911 - one for each kind
-    schema = _resolved(schema, root)
-    if not isinstance(schema, dict):
+def _kind(place: Place, depth: int = 0) -> str:
+    # Of what is within itself the fields are not told again, but what it is.
+    sure = parts(place._replace(references=frozenset()), is_sure=True)
+    if not sure or depth > _MAX_NESTED:
         return "any value"
+    schema: dict[str, Any] = {}
+    for part in sure:
+        schema = {**part.schema, **schema}
+    place = place.at(schema)
     if "const" in schema:
         return json.dumps(schema["const"], ensure_ascii=False)
-    if "enum" in schema:
+    if listed(schema, "enum"):
         values = [json.dumps(value, ensure_ascii=False) for value in schema["enum"]]
         return "one of " + ", ".join(values)
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            return " or ".join(_kind(each, root) for each in schema[key][:_MAX_DEPTH])
-    kind = schema.get("type", "any value")
+    choices = listed(schema, "anyOf") or listed(schema, "oneOf")
+    kinds = dict.fromkeys(_kind(place.at(one), depth + 1) for one in choices[:_MAX_DEPTH])
+    if kinds and "any value" not in kinds:
+        return " or ".join(kinds)
+    return _typed(place, depth)
+
+
+def _typed(place: Place, depth: int) -> str:
+    """What the type of a schema says."""
+    schema = place.schema
+    likely = "array" if "items" in schema else "any value"
+    kind = schema.get("type", "object" if "properties" in schema else likely)
     if isinstance(kind, list):
-        return " or ".join(map(str, kind))
+        return " or ".join(
+            _typed(place.at({**schema, "type": one}), depth) for one in kind
+        )
     if kind == "array":
-        return f"list of {_kind(schema.get('items'), root)}{_bounds(schema, 'Items')}"
+        items = _kind(place.at(schema.get("items")), depth + 1)
+        return f"list of {items}{_bounds(schema, 'Items')}"
     if kind in ("integer", "number"):
         return f"{kind}{_range(schema)}"
     if kind == "string":
@@ -101,16 +115,28 @@ def _bounds(schema: dict[str, Any], what: str, unit: str = "") -> str:
 
 
 def _range(schema: dict[str, Any]) -> str:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None and high is not None:
-        return f" from {low} to {high}"
-    if low is not None:
-        return f" of at least {low}"
-    return "" if high is None else f" of at most {high}"
+    limits = []
+    for name, least, beyond in (
+        ("inimum", "at least", "above"),
+        ("aximum", "at most", "below"),
+    ):
+        limit, strict = schema.get(f"m{name}"), schema.get(f"exclusiveM{name}")
+        if strict is True:  # as it was up to draft 4
+            strict, limit = limit, None
+        if isinstance(limit, (int, float)):
+            limits.append(f"{least} {limit}")
+        elif isinstance(strict, (int, float)):
+            limits.append(f"{beyond} {strict}")
+    if len(limits) == 2 and all(limit.startswith("at") for limit in limits):
+        return f" from {schema['minimum']} to {schema['maximum']}"
+    words = " and ".join(limits)
+    return f" of {words}" if words.startswith("at") else f" {words}" * bool(words)
 
 
-def _words(*schemas: Any) -> str:  # noqa: ANN401 - JSON
-    for schema in schemas:
-        if isinstance(schema, dict) and isinstance(schema.get("description"), str):
-            return f" ({schema['description']})"
+def _words(place: Place) -> str:
+    """The description, of a field itself or else of what it refers to."""
+    for part in parts(place, is_sure=True):
+        words = part.schema.get("description")
+        if isinstance(words, str):
+            return f" ({words})"
     return ""

@@ -154,6 +154,24 @@ test_that("schemas that differ by prompt have their columns together", {
   )
 })
 
+test_that("references within a schema mean what they do in Python", {
+  root <- list(`a/b` = list(`~` = 1), `a%b` = 2, list = list(4, list(x = 5)))
+  expect_identical(referred("#", root), root)
+  expect_identical(referred("#/a~1b/~0", root), 1)
+  expect_identical(referred("#/a%25b", root), 2)
+  expect_identical(referred("#/list/1/x", root), 5)
+  for (ref in c(
+    "#/list/2",
+    "#/list/x",
+    "#/no/such",
+    "#list",
+    "list",
+    "http://x.y/#/list"
+  )) {
+    expect_null(referred(ref, root))
+  }
+})
+
 test_that("values that R has not are kept as far as they go", {
   expect_identical(columns_of(c("3000000000", "1"), type_integer())$value, c(3e9, 1))
   expect_identical(

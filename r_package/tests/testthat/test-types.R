@@ -223,3 +223,39 @@ test_that("what is no schema is named", {
   expect_no_error(check(sprintf('{"a": "%s\\"["}', strrep("[", 600))))
   expect_error(check(paste0(strrep("[", 2e5), strrep("]", 2e5))), "levels")
 })
+
+test_that("the functions have ellmer's arguments", {
+  single <- as.pairlist(alist(description = NULL, required = TRUE))
+  for (make in list(type_boolean, type_integer, type_number, type_string)) {
+    expect_identical(formals(make), single)
+  }
+  with_first <- \(name) {
+    as.pairlist(c(rlang::set_names(as.list(formals(\(x) NULL)), name), single))
+  }
+  expect_identical(formals(type_enum), with_first("values"))
+  expect_identical(formals(type_array), with_first("items"))
+  expect_identical(
+    formals(type_object),
+    as.pairlist(alist(
+      .description = NULL,
+      ... = ,
+      .required = TRUE,
+      .additional_properties = FALSE
+    ))
+  )
+})
+
+test_that("a list of schemas may have none for some prompts", {
+  texts <- check_schema(list(type_string(), NULL), "schema", 2L, globalenv())
+  expect_identical(unclass(texts), list('{"type":"string"}', NULL))
+  expect_null(check_schema(list(NULL, NULL), "schema", 2L, globalenv()))
+  expect_error(schema_prompt(list(type_string(), NULL)), "schema")
+  result <- answers_table(
+    structure(c("1", "2"), finish_reason = c("stop", "stop")),
+    schema_columns('{"type":"integer"}'),
+    FALSE,
+    c(TRUE, FALSE)
+  )
+  expect_identical(result$value, c(1L, NA))
+  expect_identical(attr(result, "text"), c("1", "2"))
+})

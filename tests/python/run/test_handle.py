@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -102,6 +103,33 @@ def test_failures_are_raised(loop: object) -> None:
     with pytest.raises(PromptError, match="it has no tokens"):
         Handle(loop, request([]), None).result(5)
     assert "failed" in repr(handle)
+
+
+class NoAnswer:
+    """A schema that no answer follows."""
+
+    enforced = ""
+
+    def read(self, answer: str) -> object:
+        raise ValueError(f"{answer} does not follow the schema")
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "reason"), [(256, "does not follow the schema"), (2, "was cut off")]
+)
+def test_an_answer_that_does_not_follow_its_schema_is_raised(
+    loop: object, max_tokens: int, reason: str
+) -> None:
+    asked = replace(request([1, 2], max_tokens), shape=NoAnswer())
+    handle = Handle(loop, asked, None, stream=True)
+    with pytest.raises(GenerationError, match=reason) as caught:
+        handle.result(5)
+    assert not isinstance(caught.value, PromptError)
+    assert caught.value.results[0].partial == text_of(answer(asked)[0])
+    read: list[str] = []
+    with pytest.raises(GenerationError, match=reason):
+        read.extend(handle)
+    assert "".join(read) == caught.value.results[0].partial
 
 
 def test_callbacks_are_called_once_whenever_they_come(loop: object) -> None:

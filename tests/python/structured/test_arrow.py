@@ -106,7 +106,19 @@ def test_a_whole_number_that_is_too_large_is_refused() -> None:
             False,
         ),
         ({"type": "array"}, [], True),
-        ({"allOf": [], "properties": {"a": {}}}, [], True),
+        (
+            {"allOf": [{"properties": {"b": {}}}], "properties": {"a": {}}},
+            ["a", "b"],
+            True,
+        ),
+        ({"anyOf": [{"properties": {"b": {}}}, {"type": "null"}]}, ["b"], True),
+        ({"anyOf": [{"properties": {"b": {}}}, {"type": "array"}]}, [], True),
+        (
+            {"patternProperties": {"b": {}}, "additionalProperties": False}
+            | {"properties": {"a": {}}},
+            ["a"],
+            True,
+        ),
         (True, [], True),
     ],
 )

@@ -78,7 +78,6 @@ def test_the_answers_are_those_of_one_token_a_step(
             monkeypatch.setattr(engine, "STEP_FORCED", True)
             stepwise, slow = answers(context, settings)
             assert together == stepwise, settings
-            assert fast.n_batches <= slow.n_batches, settings
     assert slow.n_generated_tokens == fast.n_generated_tokens
 
 
@@ -90,6 +89,35 @@ def test_fewer_steps(smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch) -> None
             slow = answers(context, settings, PROMPTS[:1])[1]
             monkeypatch.setattr(engine, "STEP_FORCED", False)
             assert fast.n_batches <= 0.7 * slow.n_batches
+
+
+def test_one_is_cancelled_between_tokens_that_must_come(
+    smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One token a step, so that there is a between."""
+    monkeypatch.setattr(engine, "STEP_FORCED", True)
+    words = " ".join(str(i) for i in range(400))
+    with lh.Context(smollm2, n_seq_max=2) as context:
+        beside = context.submit(PROMPTS[0], schema=SCHEMA)
+        handle = context.submit(
+            "Say it. ", schema={"const": words}, max_tokens=2000, stream=True
+        )
+        pieces = iter(handle)
+        first = next(pieces)
+        handle.cancel()
+        result = handle.result()
+        assert result.finish_reason == "cancelled"
+        assert result.text is None
+        assert result.parsed is None
+        whole = json.dumps(words)
+        assert (result.partial or "").startswith(first)
+        assert whole.startswith(result.partial or "x")
+        assert len(result.partial or "") < len(whole)
+        assert beside.result().parsed.keys() == SCHEMA["properties"].keys()
+        # Its place is free again, and nothing is left in it.
+        monkeypatch.setattr(engine, "STEP_FORCED", False)
+        again = context.submit("Say it. ", schema={"const": words}, max_tokens=2000)
+        assert again.result().parsed == words
 
 
 def test_an_answer_that_is_known_needs_no_step(smollm2: lh.Model) -> None:

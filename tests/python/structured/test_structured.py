@@ -147,10 +147,13 @@ def test_whatever_is_a_schema_makes_values(context: lh.Context, tmp_path: Path) 
         assert all(" " not in (text or "") for text in out.texts)
     for kind in (Verdict, Point, Pair, list[Literal["x", "y"]]):
         out = lh.generate_parallel(context, PROMPTS, schema=kind, max_tokens=60)
-        values = [value for value in out.parsed if value is not None]
-        assert values
+        answered = [each for each in out if each.error is None]
+        assert answered
         adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(kind)
-        assert values == [adapter.validate_python(value) for value in values]
+        for each in answered:
+            plain = json.loads(each.text or "")
+            assert adapter.dump_python(each.parsed, mode="json") == plain
+            assert type(each.parsed) is type(adapter.validate_python(plain))
     assert isinstance(lh.generate(context, "x", schema=Verdict).parsed, Verdict)
     assert isinstance(lh.generate(context, "x", schema=Point).parsed, Point)
 
@@ -167,7 +170,8 @@ def test_each_prompt_may_have_its_own(context: lh.Context) -> None:
     assert len(out.texts[0] or "") == 3
     assert set(out.texts[1] or "x") <= set("abc")
     out = lh.generate_parallel(context, PROMPTS[:2], choices=[["a", "b"], ["c", "d"]])
-    assert (out.texts[0] in "ab", out.texts[1] in "cd") == (True, True)
+    assert out.texts[0] in {"a", "b"}
+    assert out.texts[1] in {"c", "d"}
     with pytest.raises(ValueError, match=r"regex must have one element per prompt \(3\)"):
         lh.generate_parallel(context, PROMPTS, regex=["a"])
     with pytest.raises(ValueError, match="schema and regex cannot be given together"):
@@ -220,7 +224,6 @@ def test_an_answer_that_was_cut_is_an_error(context: lh.Context) -> None:
     )
     assert out[0].text is None
     assert out[0].parsed is None
-    assert LABEL["properties"].keys() >= {"label"}
     assert (out[0].partial or "").startswith('{"label"')
 
 
@@ -298,49 +301,71 @@ def test_what_has_the_wrong_type_is_named(schema: object) -> None:
         lh.structured.unenforced(schema)
 
 
-EXPLODING: list[dict[str, Any]] = [
-    {"type": "string", "pattern": "^" + "(a{1,100}){1,100}" * 20 + "$"},
-    {"type": "string", "pattern": "(.*a.{20}){20}"},
-    {"type": "string", "minLength": 100_000, "pattern": "^([a-z][0-9])+$"},
-    {"enum": [f"value {i} " + "x" * 50 for i in range(50_000)]},
-    {
-        "allOf": [
-            {"anyOf": [{"properties": {f"{i}{j}": {}}} for j in range(6)]}
-            for i in range(12)
-        ]
-    },
-    {
-        "$defs": {
-            f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 8} for i in range(12)
-        }
-        | {"d12": {"type": "null"}},
-        "$ref": "#/$defs/d0",
-    },
-    {"$ref": "#"},
-    {"allOf": [{"$ref": "#"}]},
-    {"type": "array", "minItems": 10**9, "items": {"type": "null"}},
-    {
-        "type": "object",
-        "properties": {f"p{i}": {"type": "string"} for i in range(20_000)},
-    },
+CUT = "was cut off by max_tokens"
+# Each with why its prompt fails; None: it is answered.
+EXPLODING: list[tuple[dict[str, Any], str | None]] = [
+    (
+        {"type": "string", "pattern": "^" + "(a{1,100}){1,100}" * 20 + "$"},
+        "too many expressions",
+    ),
+    ({"type": "string", "pattern": "(.*a.{20}){20}"}, CUT),
+    ({"type": "string", "minLength": 100_000, "pattern": "^([a-z][0-9])+$"}, CUT),
+    ({"enum": [f"value {i} " + "x" * 50 for i in range(50_000)]}, None),
+    (
+        {
+            "allOf": [
+                {"anyOf": [{"properties": {f"{i}{j}": {}}} for j in range(6)]}
+                for i in range(12)
+            ]
+        },
+        "too large",
+    ),
+    (
+        {
+            "$defs": {
+                f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 8} for i in range(12)
+            }
+            | {"d12": {"type": "null"}},
+            "$ref": "#/$defs/d0",
+        },
+        None,
+    ),
+    ({"$ref": "#"}, "nothing can follow"),
+    ({"allOf": [{"$ref": "#"}]}, "nothing can follow"),
+    (
+        {"type": "array", "minItems": 10**9, "items": {"type": "null"}},
+        "Too many items",
+    ),
+    (
+        {
+            "type": "object",
+            "properties": {f"p{i}": {"type": "string"} for i in range(20_000)},
+        },
+        "too large",
+    ),
 ]
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("i", range(len(EXPLODING)))
+@pytest.mark.parametrize(("schema", "reason"), EXPLODING)
 def test_a_schema_that_explodes_fails_its_prompt_alone(
-    context: lh.Context, i: int
+    context: lh.Context, schema: dict[str, Any], reason: str | None
 ) -> None:
     out = lh.generate_parallel(
         context,
         PROMPTS,
-        schema=[LABEL, EXPLODING[i], LABEL],
+        schema=[LABEL, schema, LABEL],
         max_tokens=30,
         retries=0,
     )
     assert out.errors[0] is None
     assert out.errors[2] is None
-    assert (out[1].error is None) == (out[1].text is not None)
+    if reason is None:
+        assert out.errors[1] is None
+        assert shape_of(schema).read(out.texts[1] or "") == out.parsed[1]
+    else:
+        assert reason in (out.errors[1] or "")
+        assert out.texts[1] is None
 
 
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,30 +378,6 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "$ref" in shape.left or "properties" in shape.left
         with pytest.raises(ValueError, match="nothing is fetched"):
             shape.read('{"a":1}')
-
-
-def test_a_pattern_that_backtracks_is_not_left_to_python() -> None:
-    """Its `re` would take years."""
-    shape = shape_of({"type": "string", "pattern": "^(a+)+$"})
-    assert shape.left == ()
-    assert shape.read(json.dumps("a" * 99)) == "a" * 99
-    schemas = [
-        {"type": "string", "pattern": "^(a+)+$"},
-        {"type": "string", "pattern": "^a+$"},
-        {"patternProperties": {"^(a|b*)*$": {}}, "additionalProperties": False},
-        {"patternProperties": {"^(a|b*)*c$": {"type": "null"}}},
-        {"additionalProperties": {"type": "null"}},
-    ]
-    wrong = ["a" * 99 + "!", "ab", {"a" * 99 + "!": 1}, {"a" * 99 + "c": 1}, {"x": 1}]
-    right = ["aa", "a", {"abba": 1}, {"abc": None, "d": 1}, {"x": None}]
-    for schema, bad, good in zip(schemas, wrong, right, strict=True):
-        shape = shape_of(schema)
-        assert shape.read(json.dumps(good)) == good
-        assert shape.read("5" if isinstance(good, dict) else json.dumps(good))
-        with pytest.raises(ValueError, match="does not follow the schema"):
-            shape.read(json.dumps(bad))
-    with pytest.raises(ValueError, match="repeats what repeats"):
-        shape_of({"type": "string", "pattern": "^(?=a)(a+)+$"})
 
 
 # ---- the library ----------------------------------------------------------------------
@@ -399,33 +400,6 @@ def test_another_llguidance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_error_of_schemas_is_a_value_error() -> None:
     assert issubclass(SchemaError, ValueError)
-
-
-# ---- words ----------------------------------------------------------------------------
-
-
-def test_the_prompt_tells_each_field() -> None:
-    assert lh.structured.schema_prompt(Verdict) == (
-        "Answer with JSON only, on one line, in this form:\n"
-        '- "label": one of "good", "bad" (What it was.)\n'
-        '- "tags": list of one of "a", "b" (0 to 2)'
-    )
-    words = lh.structured.schema_prompt(
-        {
-            "properties": {
-                "who": {"$ref": "#/$defs/who"},
-                "n": {"type": "number", "minimum": 1},
-                "why": {"type": ["string", "null"]},
-                "v": {"anyOf": [{"const": 1}, {"type": "string", "maxLength": 5}]},
-            },
-            "required": ["who"],
-            "$defs": {"who": {"properties": {"name": {"type": "string"}}}},
-        }
-    )
-    assert '  - "name": text, may be left out' in words
-    assert '- "n": number of at least 1, may be left out' in words
-    assert '- "v": 1 or text (0 to 5 characters), may be left out' in words
-    assert lh.structured.schema_prompt({"enum": [1, "a"]}).endswith('- one of 1, "a"')
 
 
 def test_a_schema_that_only_refers_to_itself_fails_by_itself(context: lh.Context) -> None:

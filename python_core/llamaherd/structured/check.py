@@ -1,0 +1,187 @@
+"""The check of an answer against its whole schema, when the answer has ended.
+
+It runs on the thread that serves all callers, so whatever a schema has, it ends soon.
+"""
+
+from __future__ import annotations
+
+import json
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.structured.enforce import SchemaError
+from llamaherd.structured.formats import format_checker, pattern_checker
+from llamaherd.structured.patterns import can_be_checked, finds, is_quick
+from llamaherd.structured.places import subschemas
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jsonschema.protocols import Validator
+
+    Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
+
+_MAX_SHOWN = 300  # characters of a reason
+# That the check of one answer follows. Those within each other may be without number.
+_MAX_REFERENCES = 10_000
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+
+
+class _TooManyReferencesError(Exception):
+    pass
+
+
+_references_left: ContextVar[int] = ContextVar("_references_left")
+
+
+def check_schema(text: str, left: tuple[str, ...]) -> None:
+    """Refuses a schema that answers cannot be checked against.
+
+    Args:
+        text: The schema.
+        left: What of it masks cannot enforce; without that they know all its patterns.
+
+    Raises:
+        SchemaError: It is no valid schema, or the check may take for ever.
+    """
+    _validator(text)
+    for schema in subschemas(json.loads(text)) if left else ():
+        named = list(schema.get("patternProperties") or ())
+        # Of these jsonschema looks for properties by itself.
+        is_own = "unevaluatedProperties" not in schema
+        for pattern in (schema.get("pattern"), *named):
+            may = can_be_checked if is_own else is_quick
+            if isinstance(pattern, str) and not may(pattern):
+                raise SchemaError(
+                    f"schema: the pattern {cut(pattern)!r} repeats what repeats: no "
+                    "mask can enforce it there, and to check it may take for ever"
+                )
+
+
+def violation(text: str, value: object) -> str:
+    """Where a value does not follow a schema; "": it does.
+
+    Args:
+        text: The schema.
+        value: What JSON gives.
+    """
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    token = _references_left.set(_MAX_REFERENCES)
+    try:
+        error = next(iter(_validator(text).iter_errors(value)), None)
+    except Unresolvable as reason:
+        return f"it refers to {reason.ref!r}, which is not in it (nothing is fetched)"
+    except RecursionError:
+        return "it, or what it refers to, is nested too deep"
+    except _TooManyReferencesError:
+        return f"the check follows more than {_MAX_REFERENCES} references"
+    except Exception as reason:  # noqa: BLE001 - whatever a hostile schema brings about
+        return f"it cannot be checked: {cut(reason)}"
+    finally:
+        _references_left.reset(token)
+    if error is None:
+        return ""
+    return f"{error.json_path}: {cut(error.message)}"
+
+
+def cut(reason: object) -> str:
+    """A reason that is not too long to be shown."""
+    shown = str(reason)
+    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
+
+
+@lru_cache(maxsize=256)
+def _validator(text: str) -> Validator:
+    """What checks values against a schema. Nothing outside of it is ever fetched."""
+    from jsonschema import validators  # noqa: PLC0415 - slow to import
+    from jsonschema.exceptions import SchemaError as NoSchemaError  # noqa: PLC0415
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
+
+    schema = json.loads(text)
+    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
+    try:
+        kind.check_schema(schema, format_checker=pattern_checker())
+    except NoSchemaError as error:
+        raise SchemaError(
+            f"schema is not valid at {error.json_path}: {cut(error.message)}"
+        ) from None
+    except RecursionError:
+        raise SchemaError("schema is nested too deep") from None
+    for each in subschemas(schema):
+        each.pop("$schema", None)  # by which jsonschema would take its own keywords
+    own: dict[str, Keyword] = {
+        "pattern": check_pattern,
+        "patternProperties": check_pattern_properties,
+        "additionalProperties": check_additional_properties,
+    }
+    for key in _REFERENCES & kind.VALIDATORS.keys():
+        own[key] = _counted(kind.VALIDATORS[key])
+    kind = validators.extend(kind, own)
+    return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
+
+
+# ---- keywords of a JSON Schema, as jsonschema calls them -------------------------------
+
+
+def check_pattern(
+    _validator: object, pattern: str, instance: object, _schema: object
+) -> Iterator[Any]:
+    """`pattern`."""
+    if isinstance(instance, str) and not finds(pattern, instance):
+        yield _error()(f"{instance!r} does not match {pattern!r}")
+
+
+def check_pattern_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    patterns: dict[str, object],
+    instance: object,
+    _schema: object,
+) -> Iterator[Any]:
+    """`patternProperties`."""
+    if not isinstance(instance, dict):
+        return
+    for pattern, inner in patterns.items():
+        for key, value in instance.items():
+            if finds(pattern, key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+
+
+def check_additional_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    inner: object,
+    instance: object,
+    schema: dict[str, Any],
+) -> Iterator[Any]:
+    """`additionalProperties`."""
+    if not isinstance(instance, dict):
+        return
+    named = schema.get("properties", {})
+    patterns = schema.get("patternProperties", {})
+    for key, value in instance.items():
+        if key in named or any(finds(pattern, key) for pattern in patterns):
+            continue
+        if inner is False:
+            yield _error()(f"additional properties are not allowed: {key!r}")
+        elif isinstance(inner, dict):
+            yield from validator.descend(value, inner, path=key)
+
+
+def _error() -> Any:  # noqa: ANN401 - slow to import
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+
+    return ValidationError
+
+
+def _counted(keyword: Keyword) -> Keyword:
+    """A reference, as far as there are not too many."""
+
+    def check(validator: Any, *args: Any) -> Iterator[Any] | None:  # noqa: ANN401
+        n_left = _references_left.get() - 1
+        if n_left < 0:
+            raise _TooManyReferencesError
+        _references_left.set(n_left)
+        return keyword(validator, *args)
+
+    return check

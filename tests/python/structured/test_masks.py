@@ -1,0 +1,93 @@
+"""Masks and the check together take what a schema takes, and nothing else.
+
+Each case has a schema, answers that follow it, answers that masks stop, and answers that
+only the check can stop. All are compact JSON, with properties in the schema's order.
+"""
+
+from __future__ import annotations
+
+import json
+
+import llamaherd as lh
+import pytest
+from llamaherd.structured.shape import shape_of
+
+CASES = json.loads(
+    r"""
+[
+ {"schema": {"type": "object", "required": ["species", "legs"],
+   "additionalProperties": false,
+   "properties": {"species": {"enum": ["cat", "hen", "ant"]},
+                  "legs": {"type": "integer", "minimum": 0, "maximum": 6}}},
+  "good": ["{'species':'cat','legs':4}", "{'species':'ant','legs':6}"],
+  "stopped": ["{'species':'cow','legs':4}", "{'species':'cat','legs':7}",
+   "{'species':'cat'}", "{'species':'cat','legs':4,'x':1}",
+   "{'species':'cat','legs':4.5}", "{'species': 'cat','legs':4}"]},
+ {"schema": {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 3},
+  "good": ["[true]", "[true,false,true]"],
+  "stopped": ["[]", "[true,true,true,true]", "[1]", "[null]", "[true"]},
+ {"schema": {"type": "string", "minLength": 2, "maxLength": 4},
+  "good": ["'ab'", "'\u00e9t\u00e9'", "'\ud83d\ude00\ud83d\ude00'"],
+  "stopped": ["'a'", "'abcde'", "7"]},
+ {"schema": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]+$"},
+  "good": ["'AB-1'", "'ZZ-007'"], "stopped": ["'ab-1'", "'AB-'", "'AB-1x'"]},
+ {"schema": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+  "good": ["0.5", "1"], "stopped": ["0", "1.1", "-0.5", "'0.5'"]},
+ {"schema": {"anyOf": [{"type": "null"}, {"type": "string", "format": "date"}]},
+  "good": ["null", "'2024-02-29'"],
+  "stopped": ["'20240229'", "'yesterday'", "'2024-13-01'"]},
+ {"schema": {"type": "array", "items": {"type": "integer"}, "uniqueItems": true},
+  "good": ["[]", "[1,2,3]"], "stopped": ["['a']"], "checked": ["[1,1]", "[1,2,1]"]},
+ {"schema": {"type": "string", "not": {"enum": ["none", "unknown"]}},
+  "good": ["'some'"], "stopped": ["1"], "checked": ["'none'", "'unknown'"]},
+ {"schema": {"oneOf": [{"type": "integer", "multipleOf": 2},
+   {"type": "integer", "multipleOf": 3}]},
+  "good": ["4", "9"], "stopped": ["'4'", "7"], "checked": ["12"]},
+ {"schema": {"$ref": "#/parts/tree", "parts": {"tree": {"type": "object",
+   "properties": {"name": {"type": "string"}, "below": {"type": "array",
+    "uniqueItems": true, "items": {"$ref": "#/parts/tree"}}},
+   "required": ["name", "below"], "additionalProperties": false}}},
+  "good": ["{'name':'a','below':[{'name':'b','below':[]}]}"],
+  "stopped": ["{'name':'a','below':[{'name':'b'}]}", "{'name':1,'below':[]}"],
+  "checked": [
+   "{'name':'a','below':[{'name':'b','below':[]},{'name':'b','below':[]}]}"]},
+ {"schema": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}],
+   "items": false, "minItems": 2},
+  "good": ["['a',1]"], "stopped": ["['a']", "[1,'a']", "['a',1,2]"]},
+ {"schema": {"type": "object",
+   "properties": {"kind": {"const": "box"}, "size": {"type": "integer"}},
+   "required": ["kind"], "additionalProperties": false,
+   "if": {"required": ["size"]}, "then": {"properties": {"size": {"minimum": 1}}}},
+  "good": ["{'kind':'box'}", "{'kind':'box','size':3}"],
+  "stopped": ["{'kind':'bag'}", "{'size':3}"], "checked": ["{'kind':'box','size':0}"]},
+ {"schema": {"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+   {"properties": {"b": {"type": "boolean"}}, "required": ["b"]}], "type": "object"},
+  "good": ["{'a':1,'b':true}"], "stopped": ["{'a':1}", "{'a':'x','b':true}", "[]"]}
+]
+"""
+)
+
+
+def answers(case: dict[str, list[str]], kind: str) -> list[str]:
+    return [each.replace("'", '"') for each in case.get(kind, [])]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+def test_masks_and_the_check_are_right_together(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(name)
+    for case in CASES:
+        schema = case["schema"]
+        shape = shape_of(schema)
+        assert bool(shape.left) == bool("checked" in case), schema
+        for text in answers(case, "good"):
+            assert lh.structured.accepts(model, schema, text), (schema, text)
+            assert shape.read(text) == json.loads(text)
+        for text in answers(case, "stopped"):
+            assert not lh.structured.accepts(model, schema, text), (schema, text)
+        for text in answers(case, "checked"):
+            assert lh.structured.accepts(model, schema, text), (schema, text)
+            with pytest.raises(ValueError, match="does not follow the schema"):
+                shape.read(text)

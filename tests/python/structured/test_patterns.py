@@ -1,0 +1,141 @@
+"""The check of answers ends soon, whatever patterns and references a schema has."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from llamaherd.native.llguidance import finds_pattern, takes_pattern
+from llamaherd.structured.patterns import can_be_checked, finds, n_steps
+from llamaherd.structured.shape import shape_of
+
+
+def test_a_pattern_that_backtracks_is_not_left_to_python() -> None:
+    """Its `re` would take years."""
+    shape = shape_of({"type": "string", "pattern": "^(a+)+$"})
+    assert shape.left == ()
+    assert shape.read(json.dumps("a" * 99)) == "a" * 99
+    schemas = [
+        {"type": "string", "pattern": "^(a+)+$"},
+        {"type": "string", "pattern": "^a+$"},
+        {"patternProperties": {"^(a|b*)*$": {}}, "additionalProperties": False},
+        {"patternProperties": {"^(a|b*)*c$": {"type": "null"}}},
+        {"additionalProperties": {"type": "null"}},
+    ]
+    wrong = ["a" * 99 + "!", "ab", {"a" * 99 + "!": 1}, {"a" * 99 + "c": 1}, {"x": 1}]
+    right = ["aa", "a", {"abba": 1}, {"abc": None, "d": 1}, {"x": None}]
+    for schema, bad, good in zip(schemas, wrong, right, strict=True):
+        shape = shape_of(schema)
+        assert shape.read(json.dumps(good)) == good
+        assert shape.read("5" if isinstance(good, dict) else json.dumps(good))
+        with pytest.raises(ValueError, match="does not follow the schema"):
+            shape.read(json.dumps(bad))
+    with pytest.raises(ValueError, match="repeats what repeats"):
+        shape_of({"type": "string", "pattern": "^(?=a)(a+)+$"})
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^(?:a|a)*$", "^(a|aa)*$", "^(a{1,19}){1,19}$", "^(a+)+$", "^(a*)*$"]
+)
+def test_patterns_with_many_ways_to_match_are_not_left_to_python(pattern: str) -> None:
+    assert n_steps(pattern, 100) == float("inf")
+    assert finds(pattern, "a" * 300)
+    assert not finds(pattern, "a" * 300 + "b")
+    # Nobody can tell of these that they end.
+    assert not can_be_checked(f"(?=a){pattern}")
+    with pytest.raises(ValueError, match="may take too long"):
+        finds(f"(?=a){pattern}", "a" * 300 + "b")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found", "not_found"),
+    [
+        (r"^(?=.*[A-Z])(?=.*\d).{8,}$", "secretWord1", "secretword1"),
+        (r"\bof\b", "king of all", "king offered"),
+        (r"(.)\1", "book", "bok"),
+        (r"^(?!.*\.\.)[a-z.]+$", "a.b", "a..b"),
+        (r"^(\()?x(?(1)\)|y)$", "(x)", "(xy"),
+        (r"(?<=a)b{2,}?c", "abbc", "bbc"),
+    ],
+)
+def test_what_looks_around_is_left_to_python_where_it_is_quick(
+    pattern: str, found: str, not_found: str
+) -> None:
+    assert not takes_pattern(pattern)
+    assert can_be_checked(pattern)
+    assert finds(pattern, found)
+    assert not finds(pattern, not_found)
+    with pytest.raises(ValueError, match="may take too long"):
+        finds(r"\b\w+\b", "a" * 100_000)
+
+
+def test_a_pattern_with_more_states_than_there_is_room_for_says_so() -> None:
+    text = "".join(random.Random(1).choices("ab", k=5000))
+    pattern = "^(aa?|b)*a[ab]{500}$"
+    for _ in range(2):
+        with pytest.raises(ValueError, match="too many expressions"):
+            finds_pattern(pattern, text)
+        assert finds_pattern(pattern, "a" * 501)
+    with pytest.raises(ValueError, match=r"may take too long.*too many expressions"):
+        finds(pattern, text)
+    # Written so, `re` is quick enough.
+    assert finds("^[ab]*a[ab]{500}$", text) == (text[-501] == "a")
+
+
+@pytest.mark.parametrize(
+    "text", ["a\x7f", "a\ud800", 'a"\\', "a\0\t", "a\u2029\U0001f600"]
+)
+def test_any_character_may_be_in_a_text(text: str) -> None:
+    assert finds_pattern("^a.+$", text)
+    assert not finds_pattern("^b.+$", text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"), [("^a$", "a\n"), (r"^\d$", "\N{ARABIC-INDIC DIGIT ONE}")]
+)
+def test_patterns_mean_what_they_do_in_javascript(pattern: str, text: str) -> None:
+    assert not finds(pattern, text)
+
+
+def test_patterns_that_python_does_not_read_are_some() -> None:
+    shape = shape_of({"type": "string", "pattern": r"^\p{Lu}+$"})
+    assert shape.read('"\u00c4B"') == "\u00c4B"
+    with pytest.raises(ValueError, match="does not match"):
+        shape.read('"\u00e4"')
+    with pytest.raises(ValueError, match="'\\(' is not a 'regex'"):
+        shape_of({"type": "string", "pattern": "("})
+
+
+def test_a_check_follows_only_so_many_references() -> None:
+    levels: dict[str, Any] = {
+        f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 8} for i in range(30)
+    }
+    levels["d30"] = {"type": "null"}
+    shape = shape_of({"$defs": levels, "not": {"$ref": "#/$defs/d0"}})
+    with pytest.raises(ValueError, match="more than 10000 references"):
+        shape.read("1")
+    few = shape_of({"type": "array", "items": {"$ref": "#/$defs/x"}, "$defs": {"x": {}}})
+    for _ in range(3):  # each answer has as many
+        assert few.read(json.dumps([1] * 9_000)) == [1] * 9_000
+
+
+def test_a_schema_that_names_its_version_gets_no_other_patterns() -> None:
+    shape = shape_of(
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "pattern": "^(a|a)*$",
+            "items": {"$ref": "#"},
+        }
+    )
+    with pytest.raises(ValueError, match=r"\$\[0\]: 'a+b' does not match"):
+        shape.read(json.dumps(["a" * 40 + "b"]))
+
+
+def test_properties_that_jsonschema_looks_for_itself_have_quick_patterns() -> None:
+    slow = {"patternProperties": {"^(a|a)*$": {}}, "unevaluatedProperties": False}
+    with pytest.raises(ValueError, match="repeats what repeats"):
+        shape_of(slow)
+    quick = {"patternProperties": {"^a*$": {}}, "unevaluatedProperties": False}
+    assert shape_of(quick).read('{"aa":1}') == {"aa": 1}
