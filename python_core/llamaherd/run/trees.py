@@ -50,6 +50,16 @@ class Continuations:
             depth=max(map(len, self._paths)),
         )
 
+    @property
+    def equal(self) -> tuple[int, int] | None:
+        """The first two that are the same tokens; None: all differ."""
+        first: dict[int, int] = {}
+        for i, path in enumerate(self._paths):
+            j = first.setdefault(path[-1], i)
+            if j != i:
+                return j, i
+        return None
+
     def token_logprobs(self, i: int, scores: Sequence[float]) -> list[float]:
         """Those of continuation i's tokens."""
         return [scores[node] for node in self._paths[i]]
