@@ -161,17 +161,16 @@ is_answers_table <- function(x) {
 }
 
 count_votes <- function(samples, key, error_call) {
-  is_table <- is.data.frame(samples)
   texts <- as.character(unclass(text_result(samples)))
   at <- which(!is.na(texts))
-  answered <- if (is_table) rows_of_table(samples, at) else samples[at]
-  labels <- as.character(
-    if (is_table && identical(key, trimws)) {
-      key(texts[at])
-    } else {
-      key(answered)
-    }
-  )
+  answered <- if (!is.data.frame(samples)) {
+    samples[at]
+  } else if (identical(key, trimws)) {
+    texts[at]
+  } else {
+    rows_of_table(samples, at)
+  }
+  labels <- as.character(key(answered))
   if (length(labels) != length(at)) {
     abort(
       "{.arg key} must return a label for each of {length(at)} answer{?s}, not

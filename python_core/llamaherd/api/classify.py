@@ -235,7 +235,8 @@ def classify_calibrated(
         The results, with their `calibration`.
 
     Raises:
-        ValueError: "contextual" without `content_free`, or that with something else.
+        ValueError: "contextual" without `content_free`, or that with something else; or
+            `calibration` is for other labels.
     """
     checks.choice("method", method, METHODS)
     needs_free = method == "contextual" and calibration is None
@@ -244,6 +245,8 @@ def classify_calibrated(
             "method='contextual' needs content_free, and nothing else does: prompts "
             "without content"
         )
+    if calibration is not None:
+        calibration.check_names(checked_labels(labels).names)
 
     def run(some: Sequence[Prompt | Messages], show: ProgressOption) -> ClassifyResults:
         return classify_parallel(

@@ -335,6 +335,9 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
         context, PROMPTS[:1], labels, calibration=found.calibration
     )
     assert stored.probs[0] == pytest.approx(found.probs[0], abs=1e-6)
+    with pytest.raises(ValueError, match=r"for the labels .*, not \['a', 'b'\]"):
+        # Before anything else: the prompts are none.
+        lh.classify_calibrated(context, 3, ["a", "b"], calibration=found.calibration)
     for wrong in ({"method": "contextual"}, {"content_free": free}):
         with pytest.raises(ValueError, match="needs content_free"):
             lh.classify_calibrated(context, PROMPTS, labels, **wrong)
@@ -441,6 +444,8 @@ def test_r_gets_columns(context: lh.Context) -> None:
     applied = value(_r.calibration_apply(stored, found["probs"], ["plus", "minus"]))
     assert applied["labels"][1] is None
     assert np.array(applied["probs"])[::2].sum(axis=1) == pytest.approx(1)
+    assert '"names": []' in value(_r.calibration_fit(found["probs"], [], "batch"))
+    assert "no row" in _r.calibration_fit([], ["a"], "batch")["message"]
     job = value(
         _r.score_start(
             context,
