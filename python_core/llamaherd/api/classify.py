@@ -63,7 +63,8 @@ def classify_parallel(
 
     where P(end) is 1 less the probabilities of the tokens by which longer labels go on
     from this one, and so 1 where none does. It costs nothing, and labels exclude each
-    other: "Sport" is not the likelier for being the beginning of "Sport and games".
+    other: "Sport" is not the likelier for being the beginning of "Sport and games". Of
+    P(end) the last 1e-7 are unknown, so its logarithm is off by up to 1e-7 / P(end).
 
     Args:
         ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.

@@ -68,6 +68,30 @@ def test_scores_are_those_of_a_plain_loop(smollm2: lh.Model, smollm2_path: Path)
     assert furthest(found.token_logprobs, steps) < 1e-4
 
 
+def test_labels_end_as_those_of_a_plain_loop(
+    smollm2: lh.Model, smollm2_path: Path
+) -> None:
+    # After numbers that go on and on, there is little left for the end of the shorter.
+    # They begin otherwise: a prompt that is computed in pieces is rounded otherwise.
+    tens = "10 20 30 40 50 60 70 80 90 100 "
+    numbers = [f"{n} times: {tens * n}10 20 30" for n in (1, 4, 6)]
+    longer = [" 40", " 40 50", " 40 50 60", " 40 50 60 70 80"]
+    with (
+        lh.Context(smollm2, flash_attn=True) as context,
+        StepByStep(smollm2_path) as steps,
+    ):
+        for prompts, labels in ((PROMPTS, LABELS), (numbers, longer)):
+            found = lh.classify_parallel(context, prompts, labels, space=False)
+            for prompt, row in zip(prompts, found.logprobs, strict=True):
+                tokens = lh.tokenize(smollm2, prompt)
+                wholes = [lh.tokenize(smollm2, prompt + label) for label in labels]
+                assert all(whole[: len(tokens)] == tokens for whole in wholes)
+                behind = [whole[len(tokens) :] for whole in wholes]
+                expected = steps.label_logprobs(tokens, behind)
+                assert np.abs(row - expected).max() < 1e-4
+    assert (np.exp(found.logprobs[1:, 0]) < 0.01).all()
+
+
 @pytest.mark.slow
 def test_scores_are_those_of_a_plain_loop_with_gemma(
     gemma3_path: Path, tmp_path: Path
