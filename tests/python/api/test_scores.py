@@ -174,6 +174,32 @@ def test_log_probabilities_of_answers_are_the_model_s_own(context: lh.Context) -
     assert handle.result().top_logprobs == [{}, {}]
 
 
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"choices": [" positive", " negative", " not so good"]},
+        {"regex": " [0-9]{3,6} (stars|points)"},
+        {"schema": {"type": "object", "properties": {"score": {"type": "integer"}}}},
+        {"grammar": 'root ::= " " [a-z]{4,9} "!"'},
+    ],
+    ids=lambda constraint: next(iter(constraint)),
+)
+def test_log_probabilities_are_from_before_a_constraint(
+    context: lh.Context, constraint: dict[str, object]
+) -> None:
+    found = lh.generate_parallel(
+        context, PROMPTS, max_tokens=24, temperature=1.0, logprobs=0, **constraint
+    )
+    for prompt, result in zip(PROMPTS, found, strict=True):
+        tokens = lh.tokenize(context.model, prompt)
+        [scored] = lh.perplexity(context, [tokens + result.tokens]).token_logprobs
+        own = np.array(result.logprobs)
+        is_drawn = ~np.isnan(own)  # others had to come, and no row was looked at
+        assert is_drawn.any()
+        expected = scored[len(tokens) - 1 :]
+        assert own[is_drawn] == pytest.approx(expected[is_drawn], abs=1e-4)
+
+
 # ---- failures, journals, progress ------------------------------------------------------
 
 
