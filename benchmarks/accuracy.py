@@ -1,6 +1,9 @@
-"""How good labels and their probabilities are, for docs/probabilities.md.
+"""How good a model's labels and their probabilities are.
 
-    python benchmarks/accuracy.py TEXTS.csv MODEL.gguf ... [--n 1200]
+    python benchmarks/accuracy.py TEXTS.csv MODEL.gguf --output ROWS.jsonl [--n 1200]
+
+Each way adds its lines to ROWS.jsonl as soon as it is done. The same command goes on from
+what is there. accuracy_report.py puts the files of models into docs/probabilities.md.
 
 TEXTS.csv has columns `text` and `label`, positive, neutral or negative, of people. Some
 texts of each label are set aside as examples. Ways: labels generated (`choices`),
@@ -20,13 +23,15 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import labelled
 import llamaherd as lh
-import marked
 import numpy as np
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "probabilities.md"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LABELS = ["positive", "neutral", "negative"]
 N_BINS = 10
 SEED = 20261123
@@ -50,6 +55,16 @@ def ece(probs: np.ndarray, truth: np.ndarray) -> float:
             for b in np.unique(bins)
         )
     )
+
+
+def figures(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """What probabilities are worth: float64[n, k] and int[n]."""
+    right = probs.argmax(axis=1) == truth
+    return {
+        "accuracy": float(right.mean()),
+        "brier": brier(probs, truth),
+        "ece": ece(probs, truth),
+    }
 
 
 def prompts_of(texts: list[str], shots: list[dict[str, str]]) -> list[str]:
@@ -84,40 +99,53 @@ def certain(answers: list[str | None]) -> np.ndarray:
     return np.array([[float(a == label) for label in LABELS] for a in answers])
 
 
-def rows_of(
-    model: lh.Model, name: str, texts: list[str], truth: np.ndarray, shots: list
-) -> list[str]:
-    """Lines of the table for one model and one kind of prompt."""
+def made_ways(
+    context: lh.Context, texts: list[str], shots: list
+) -> dict[tuple[str, ...], Callable[[], list[np.ndarray]]]:
+    """What makes the probabilities, float64[n, k], of the ways that are named."""
     prompts = prompts_of(texts, shots)
-    with lh.Context(model) as context:
-        answers = lh.generate_parallel(context, prompts, choices=LABELS).texts
+
+    def generated() -> list[np.ndarray]:
+        return [certain(lh.generate_parallel(context, prompts, choices=LABELS).texts)]
+
+    def scored() -> list[np.ndarray]:
         found = lh.classify_parallel(context, prompts, LABELS)
-        ways = {
-            "generated (`choices`)": certain(answers),
-            "`classify_parallel`": found.probs,
-            "the same, batch calibration": found.calibrated(
-                lh.calibrate_batch(found)
-            ).probs,
-            "JSON (`schema`)": certain(json_labels(context, texts, shots, LABEL)),
-        }
-        if not shots:
-            answers = json_labels(context, texts, shots, REASON | LABEL)
-            ways["JSON, a reason first"] = certain(answers)
-    lines = []
-    for way, probs in ways.items():
-        right = float((probs.argmax(axis=1) == truth).mean())
-        lines.append(
-            f"| {name} | {len(shots)} | {way} | {right:.3f} | "
-            f"{brier(probs, truth):.3f} | {ece(probs, truth):.3f} |"
-        )
-    return lines
+        return [found.probs, found.calibrated(lh.calibrate_batch(found)).probs]
+
+    def written(fields: dict[str, object]) -> list[np.ndarray]:
+        return [certain(json_labels(context, texts, shots, fields))]
+
+    ways: dict[tuple[str, ...], Callable[[], list[np.ndarray]]] = {
+        ("generated (`choices`)",): generated,
+        ("`classify_parallel`", "the same, batch calibration"): scored,
+        ("JSON (`schema`)",): lambda: written(LABEL),
+    }
+    if not shots:
+        ways["JSON, a reason first",] = lambda: written(REASON | LABEL)
+    return ways
+
+
+def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
+    """Examples and way of the rows that a file has of the same run.
+
+    Raises:
+        SystemExit: It has rows of another.
+    """
+    if not path.exists():
+        return set()
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        if {name: row[name] for name in run} != run:
+            raise SystemExit(f"{path} is of another run than {run}; name another file")
+    return {(row["n_examples"], row["way"]) for row in rows}
 
 
 def main() -> None:
-    """Writes the table."""
+    """Writes the rows of a model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("texts", type=Path)
-    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--n", type=int, default=None, help="texts; default: all")
     options = parser.parse_args()
     every = labelled.read(options.texts, SEED)
@@ -125,17 +153,21 @@ def main() -> None:
     rest = [row for row in every if row not in shots][: options.n]
     truth = np.array([LABELS.index(row["label"]) for row in rest])
     texts = [row["text"] for row in rest]
-    lines = [
-        f"{len(texts)} tweets.\n",
-        "| model | examples | way | accuracy | Brier score | ECE |",
-        "| --- | ---: | --- | ---: | ---: | ---: |",
-    ]
-    for path in options.models:
-        with lh.Model(path) as model:
-            for some in ([], shots):
-                lines += rows_of(model, path.stem, texts, truth, some)
-                print("\n".join(lines), flush=True)
-    marked.write(PAGE, {"accuracy": "\n".join(lines)})
+    run = {"model": options.model.stem, "n_tweets": len(texts)}
+    known = known_rows(options.output, run)
+    with lh.Model(options.model) as model, lh.Context(model) as context:
+        for some in ([], shots):
+            for ways, make in made_ways(context, texts, some).items():
+                if all((len(some), way) in known for way in ways):
+                    continue
+                rows = [
+                    {**run, "n_examples": len(some), "way": way, **figures(probs, truth)}
+                    for way, probs in zip(ways, make(), strict=True)
+                ]
+                lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+                print(lines, end="", flush=True)
+                with options.output.open("a", encoding="utf-8") as file:
+                    file.write(lines)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 `cost`: four labels of one token beside prefill alone; the texts of the workload
 `annotate` with labels generated under a grammar and classified, in turns; 77 labels of
 several tokens. `equality`: labels of N texts of a CSV's column `text` against
-llama-cpp-python's logits, token by token. Prints JSON.
+llama-cpp-python's logits, token by token, and whole labels with their ends. Prints JSON.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ def measure_equality(path: str, texts: str, n: int) -> dict[str, object]:
     with lh.Model(path) as model:
         with lh.Context(model, flash_attn=True) as context:
             found = lh.score_parallel(context, prompts, [NESTED] * len(prompts))
+            labels = lh.classify_parallel(context, prompts, NESTED).logprobs
         furthest: dict[str, list[float]] = {"step_by_step": [], "together": []}
+        of_labels: list[float] = []
         with StepByStep(Path(path)) as steps:
             for i, prompt in enumerate(prompts):
                 tokens = lh.tokenize(model, prompt)
@@ -162,12 +164,14 @@ def measure_equality(path: str, texts: str, n: int) -> dict[str, object]:
                         float(np.abs(c.token_logprobs - x).max())
                         for c, x in zip(each, expected, strict=True)
                     ]
+                whole = steps.label_logprobs(tokens, behind)
+                of_labels += np.abs(labels[i] - whole).tolist()
     return {
         "model": Path(path).name,
         "n_labels": len(furthest["together"]),
         **{
             name: {"max": max(values), "median": statistics.median(values)}
-            for name, values in furthest.items()
+            for name, values in {**furthest, "labels": of_labels}.items()
         },
     }
 

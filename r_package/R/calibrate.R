@@ -24,7 +24,7 @@
 #'   place of the text.
 #' @param ... Further arguments of [classify_parallel()].
 #' @returns `calibrate_batch()` and `calibrate_contextual()`: a `llamaherd_calibration`, a list
-#'   with `names` of the labels, or their numbers if a matrix had none, `prior`, their
+#'   with `names` of the labels, NULL if a matrix had none, which then fits any, `prior`, their
 #'   probabilities, `method` and `n`, the number of texts it was fitted to.
 #'
 #'   `calibrated()` and `classify_calibrated()`: `x`, or what [classify_parallel()] returns, with
@@ -58,23 +58,14 @@ calibrate_contextual <- function(x) {
 calibrated <- function(x, calibration) {
   error_call <- rlang::current_env()
   probs <- check_probs(x, error_call)
-  if (!inherits(calibration, "llamaherd_calibration")) {
-    must <- "a <llamaherd_calibration> made by calibrate_batch() or calibrate_contextual()"
-    abort_argument("calibration", must, calibration, error_call)
-  }
-  given <- calibration$names
-  if (length(given) != ncol(probs$values)) {
-    must <- sprintf("probabilities of %d labels, as the calibration is", length(given))
+  check_calibration(calibration, error_call)
+  n <- length(calibration$prior)
+  if (n != ncol(probs$values)) {
+    must <- sprintf("probabilities of %d labels, as the calibration is", n)
     abort_argument("x", must, x, error_call)
   }
-  names <- probs$names %||% given
-  columns <- py_call(
-    "calibration_apply",
-    attr(calibration, "json"),
-    rows_of(probs$values),
-    as_py_list(names),
-    error_call = error_call
-  )
+  names <- probs$names %||% calibration$names %||% as.character(seq_len(n))
+  columns <- apply_calibration(calibration, probs$values, names, error_call)
   if (!is.data.frame(x)) {
     values <- matrix_of(columns[["probs"]], names)
     dimnames(values) <- dimnames(x)
@@ -109,6 +100,13 @@ classify_calibrated <- function(
       error_call
     )
   }
+  if (!is.null(calibration)) {
+    check_calibration(calibration, error_call)
+    # No rows: it tells whether the labels fit before anything is computed.
+    names <- unique(unlist(class_labels(labels, error_call)$names))
+    none <- matrix(0, 0, length(names))
+    apply_calibration(calibration, none, names, error_call)
+  }
   if (needs_free) {
     calibration <- calibrate_contextual(classify_parallel(
       context,
@@ -123,19 +121,41 @@ classify_calibrated <- function(
 
 new_calibration <- function(x, method, error_call) {
   probs <- check_probs(x, error_call)
-  names <- probs$names %||% as.character(seq_len(ncol(probs$values)))
   json <- py_call(
     "calibration_fit",
     rows_of(probs$values),
-    as_py_list(names),
+    as_py_list(probs$names),
     method,
     error_call = error_call
   )
   stored <- jsonlite::parse_json(json, simplifyVector = TRUE)
   structure(
-    list(names = names, prior = as.double(stored$prior), method = method, n = stored$n),
+    list(
+      names = probs$names,
+      prior = as.double(stored$prior),
+      method = method,
+      n = stored$n
+    ),
     json = json,
     class = "llamaherd_calibration"
+  )
+}
+
+check_calibration <- function(calibration, error_call) {
+  if (!inherits(calibration, "llamaherd_calibration")) {
+    must <- "a <llamaherd_calibration> made by calibrate_batch() or calibrate_contextual()"
+    abort_argument("calibration", must, calibration, error_call)
+  }
+}
+
+# Columns as classify_result has them, of probabilities with a row for each text.
+apply_calibration <- function(calibration, values, names, error_call) {
+  py_call(
+    "calibration_apply",
+    attr(calibration, "json"),
+    rows_of(values),
+    as_py_list(names),
+    error_call = error_call
   )
 }
 
@@ -166,7 +186,11 @@ rows_of <- function(values) {
 format.llamaherd_calibration <- function(x, ...) {
   c(
     sprintf("<llamaherd_calibration> %s, fitted to %d texts", x$method, x$n),
-    sprintf("%s: %s", encode(x$names), formatC(x$prior, digits = 3, format = "g"))
+    sprintf(
+      "%s: %s",
+      encode(x$names %||% as.character(seq_along(x$prior))),
+      formatC(x$prior, digits = 3, format = "g")
+    )
   )
 }
 

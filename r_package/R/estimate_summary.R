@@ -3,7 +3,7 @@
 
 #' @rdname estimate-methods
 #' @returns
-#' `summary()`: `coefficients`, a matrix with a row for each coefficient, with `z` and `p` of those
+#' `summary()`: `coefficients`, a matrix with a row for each coefficient, with `t` and `p` of those
 #'   that 0 is a question for: of regressions and differences. It prints as a table.
 #'
 #'   `tidy()` and `glance()`, of which broom and modelsummary make tables: data frames with
@@ -35,8 +35,8 @@ summary.llamaherd_estimates <- function(object, method = NULL, ...) {
 # Whether coefficients and differences are 0. Nobody asks that of a share.
 tests_of <- function(rows, object) {
   asked <- object$model != "mean" | rows$term == "difference"
-  z <- ifelse(asked, rows$estimate / rows$std_error, NA_real_)
-  data.frame(z = z, p = 2 * stats::pnorm(-abs(z)))
+  t <- ifelse(asked, rows$estimate / rows$std_error, NA_real_)
+  data.frame(t = t, p = 2 * stats::pt(-abs(t), rows$df))
 }
 
 #' @export
@@ -54,7 +54,7 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
   dim(cells) <- dim(table)
   dimnames(cells) <- dimnames(table)
   if ("p" %in% colnames(table)) {
-    cells[, "z"] <- formatC(table[, "z"], digits = 2L, format = "f")
+    cells[, "t"] <- formatC(table[, "t"], digits = 2L, format = "f")
     cells[, "p"] <- format.pval(table[, "p"], digits = 2L, eps = 1e-4)
   }
   cells[is.na(table)] <- ""
@@ -108,7 +108,7 @@ tidy.llamaherd_estimates <- function(
     term = rows$name,
     estimate = rows$estimate,
     std.error = rows$std_error,
-    statistic = tests$z,
+    statistic = tests$t,
     p.value = tests$p
   )
   if (check_flag(conf.int)) {

@@ -100,7 +100,8 @@ n_samples <- function(x) {
 #' @param key A function that makes labels of a character vector of answers, NA for those
 #'   that have no vote. It gets the `llamaherd_result` of a prompt's samples without those
 #'   that have no answer, so that `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out
-#'   what was cut off.
+#'   what was cut off. With `schema` it gets their `llamaherd_table`: `\(x) x$field` votes
+#'   on a field, the default on the whole answer, as JSON.
 #' @returns A data frame with one row per prompt, in their order: `name` (if the prompts
 #'   have names), `majority`, the label that wins (NA if there is none), `agreement`, its
 #'   share of the votes (NaN if there are none), `n_votes`, `n_failed`, `is_tie`, and
@@ -124,10 +125,14 @@ n_samples <- function(x) {
 #' close(model)
 vote <- function(x, key = trimws) {
   error_call <- rlang::current_env()
-  if (inherits(x, "llamaherd_result")) {
+  if (is_answers_table(x)) {
+    names <- if (is.character(attr(x, "row.names"))) rownames(x)
+    x <- rlang::set_names(lapply(seq_len(nrow(x)), \(i) rows_of_table(x, i)), names)
+  } else if (inherits(x, "llamaherd_result")) {
     x <- stats::setNames(lapply(seq_along(x), \(i) x[i]), names(x))
   }
-  if (!is.list(x) || is.data.frame(x) || !all(vapply(x, is.character, logical(1)))) {
+  can_vote <- \(samples) is.character(samples) || is_answers_table(samples)
+  if (!is.list(x) || is.data.frame(x) || !all(vapply(x, can_vote, logical(1)))) {
     must <- "a list with a character vector for each prompt"
     abort_argument("x", must, x, error_call)
   }
@@ -150,12 +155,25 @@ vote <- function(x, key = trimws) {
   table
 }
 
+# What `schema` makes of samples; a table of labels or scores has no texts.
+is_answers_table <- function(x) {
+  inherits(x, "llamaherd_table") && !is.null(attr(x, "text"))
+}
+
 count_votes <- function(samples, key, error_call) {
-  answered <- samples[!is.na(as.character(unclass(samples)))]
+  texts <- as.character(unclass(text_result(samples)))
+  at <- which(!is.na(texts))
+  answered <- if (!is.data.frame(samples)) {
+    samples[at]
+  } else if (identical(key, trimws)) {
+    texts[at]
+  } else {
+    rows_of_table(samples, at)
+  }
   labels <- as.character(key(answered))
-  if (length(labels) != length(answered)) {
+  if (length(labels) != length(at)) {
     abort(
-      "{.arg key} must return a label for each of {length(answered)} answer{?s}, not
+      "{.arg key} must return a label for each of {length(at)} answer{?s}, not
        {length(labels)}.",
       "argument",
       error_call
@@ -171,7 +189,7 @@ count_votes <- function(samples, key, error_call) {
     majority = if (length(seen) > 0) names(shares)[[1]] else NA_character_,
     agreement = if (length(seen) > 0) shares[[1]] else NaN,
     n_votes = length(labels),
-    n_failed = length(samples) - length(labels),
+    n_failed = length(texts) - length(labels),
     is_tie = length(seen) > 1 && shares[[1]] == shares[[2]],
     shares = shares
   )

@@ -12,6 +12,8 @@ from faults import FOREVER, Fault
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kinds import Herd, Kind
 
 MOST_TOKENS = 40
@@ -154,3 +156,20 @@ def crowds(draw: st.DrawFn, kind: Kind) -> Crowd:
     ways = draw(st.tuples(*[st.sampled_from(["call", "submit", "stream"])] * n))
     delays = draw(st.tuples(*[st.sampled_from([0.0, 0.0, 0.001, 0.004])] * n))
     return Crowd(callers=tuple(callers), ways=ways, delays_s=delays)
+
+
+def is_impossible(prompt: object) -> bool:
+    return prompt == TOO_LONG or not isinstance(prompt, str)
+
+
+def check_number_failed(
+    kind: Kind, cases: Sequence[Case], n_failed: int, errors: object
+) -> None:
+    fault = cases[0].fault
+    if kind.fails is None or fault is None:
+        return
+    assert n_failed <= kind.fails * fault.times, errors
+    # Beside a prompt that is impossible, what is struck may be at its second try.
+    if kind.passes and fault.times == 1:
+        every = [prompt for case in cases for prompt in case.prompts]
+        assert not n_failed or any(map(is_impossible, every)), errors

@@ -61,6 +61,7 @@ class Kind:
         herds: Where it can happen.
         is_crowded: It needs prompts that compete for cells.
         leaves_cells: Until their sequence is used again, or all is reset.
+        scores: It can strike a call that scores labels.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Kind:
     herds: tuple[Herd, ...] = tuple(HERDS)
     is_crowded: bool = False
     leaves_cells: bool = False
+    scores: bool = True
 
 
 def _decode_kinds() -> list[Kind]:
@@ -172,9 +174,12 @@ def _other_kinds() -> list[Kind]:
     null, throw, memory = Action.RETURN, Action.THROW, Action.THROW_MEMORY
     pools = {"herds": tuple(POOLS), "is_crowded": True}
     rows: list[tuple[str, str, Action, dict[str, Any]]] = [
-        ("a sampler cannot be made (NULL)", "llama_sampler_init", null, {"fails": 1}),
-        ("making a sampler throws", "llama_sampler_init", throw, {"fails": 1}),
-        ("a sampler throws at work", "llama_sampler_apply", throw, {"fails": 1}),
+        ("a sampler cannot be made (NULL)", "llama_sampler_init", null,
+         {"fails": 1, "scores": False}),
+        ("making a sampler throws", "llama_sampler_init", throw,
+         {"fails": 1, "scores": False}),
+        ("a sampler throws at work", "llama_sampler_apply", throw,
+         {"fails": 1, "scores": False}),
         ("llama_tokenize throws", "llama_tokenize", throw, {"fails": 1}),
         ("llama_tokenize fails", "llama_tokenize", null, {"fails": 1, "value": -(2**31)}),
         ("llama_tokenize wants ever more room", "llama_tokenize", null,

@@ -2,13 +2,16 @@
 
     python properties.py FOLDER CASES OUT.json [NAME]
 
-Runs in a process of its own with faults.cpp loaded in front of libllama. Writes, for each
-fault, how many cases there were, of one call and of several callers.
+Runs in processes of its own with faults.cpp loaded in front of libllama. Writes, for each
+fault, how many cases there were, of one call, of several callers and of labels.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import signal
+import subprocess
 import sys
 import zlib
 from contextlib import contextmanager
@@ -28,10 +31,11 @@ from cases import (
     POISON,
     POISON_TOKEN,
     STEMS,
-    TOO_LONG,
     Case,
     cases,
+    check_number_failed,
     crowds,
+    is_impossible,
 )
 from faults import FOREVER, Action, Fault, Faults
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 CASES_PER_CROWD = 3
+N_PROCESSES = 2  # of which each keeps one core busy
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -74,10 +80,6 @@ class World:
         }
         self.context = cache(self.new_context)
         self.alone = cache(self._alone)
-
-    @staticmethod
-    def is_impossible(prompt: object) -> bool:
-        return prompt == TOO_LONG or not isinstance(prompt, str)
 
     def new_context(self, herd: Herd, **more: object) -> lh.Context:
         options = {**dict(herd.options), **more}
@@ -107,7 +109,7 @@ class World:
         # Not under the fault: what a prompt gets alone.
         for case in cases if herd.is_exact else ():
             for i, prompt in enumerate(case.prompts):
-                if not self.is_impossible(prompt):
+                if not is_impossible(prompt):
                     self.expected(case, i)
         if kind.of_one:  # logits that were kept of such a prompt would not be struck
             self.start_afresh(context)
@@ -210,7 +212,7 @@ def check_results(
         if result.finish_reason == "error":
             assert result.error
             assert result.text is None
-            if not World.is_impossible(prompt):
+            if not is_impossible(prompt):
                 assert n_struck > 0, result.error
                 assert is_hit or not kind.of_one, result.error
                 is_greedy = case.params[i].temperature <= 0
@@ -221,26 +223,13 @@ def check_results(
             assert case.cancel_at is not None or case.on_error == "return"
             assert result.text is None
         else:
-            assert not World.is_impossible(prompt)
+            assert not is_impossible(prompt)
             assert not is_hit
             assert result.text is not None
             assert len(result.tokens) <= case.params[i].max_tokens
-        if case.herd.is_exact and not World.is_impossible(prompt):
+        if case.herd.is_exact and not is_impossible(prompt):
             check_text(world.expected(case, i), case.params[i].max_tokens, result)
     return len(failed)
-
-
-def check_number_failed(
-    kind: Kind, cases: Sequence[Case], n_failed: int, errors: object
-) -> None:
-    fault = cases[0].fault
-    if kind.fails is None or fault is None:
-        return
-    assert n_failed <= kind.fails * fault.times, errors
-    # Beside a prompt that is impossible, what is struck may be at its second try.
-    if kind.passes and fault.times == 1:
-        every = [prompt for case in cases for prompt in case.prompts]
-        assert not n_failed or any(map(World.is_impossible, every)), errors
 
 
 def check_text(alone: lh.Result, max_tokens: int, result: lh.Result) -> None:
@@ -301,16 +290,11 @@ def check_each_decode_cancelled(world: World) -> None:
         check_case(world, kind, Tally(), case)
 
 
-def main() -> None:
-    folder, n_cases, out = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    only = sys.argv[4] if len(sys.argv) > 4 else ""
+def try_kinds(folder: Path, n_cases: int, kinds: Sequence[Kind]) -> dict[str, Tally]:
+    """All cases of some kinds of faults, in this process."""
     world = World(folder)
     tallies = {}
-    if not only:
-        check_each_decode_cancelled(world)
-    for kind in KINDS:
-        if only not in kind.name:
-            continue
+    for kind in kinds:
         tallies[kind.name] = tally = Tally()
         print(kind.name, flush=True)  # the last line, if the process ends here
         check_property(
@@ -322,13 +306,50 @@ def main() -> None:
             crowds(kind),
             partial(check_crowd, world, kind, tally),
         )
+        if not kind.scores:
+            continue
         check_property(
             f"{kind.name}, labels",
             n_cases // CASES_PER_CROWD,
             cases(kind),
             partial(check_scored, world, kind, tally),
         )
-    out.write_text(json.dumps({k: vars(t) for k, t in tallies.items()}, indent=1))
+    return tallies
+
+
+def try_share(i: int, folder: Path, n_cases: int, out: Path) -> None:
+    """One of `N_PROCESSES` shares of all kinds. Ends with the process that started it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if i == N_PROCESSES - 1:
+        check_each_decode_cancelled(World(folder))
+    tallies = try_kinds(folder, n_cases, KINDS[i::N_PROCESSES])
+    out.write_text(json.dumps({k: vars(t) for k, t in tallies.items()}))
+
+
+def main() -> None:
+    folder, n_cases, out = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    which = sys.argv[4] if len(sys.argv) > 4 else ""
+    if which.isdigit():
+        try_share(int(which), folder, n_cases, out)
+        return
+    if which:
+        tallies = try_kinds(folder, n_cases, [k for k in KINDS if which in k.name])
+        out.write_text(json.dumps({k: vars(t) for k, t in tallies.items()}, indent=1))
+        return
+    parts = [out.with_suffix(f".{i}.json") for i in range(N_PROCESSES)]
+    processes = []
+    for i, part in enumerate(parts):
+        own = folder / f"share{i}"
+        own.mkdir(exist_ok=True)
+        command = [sys.executable, __file__, own, str(n_cases), part, str(i)]
+        processes.append(subprocess.Popen(command))
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        sys.exit(1)
+    found = {}
+    for part in parts:
+        found |= json.loads(part.read_text())
+    out.write_text(json.dumps({kind.name: found[kind.name] for kind in KINDS}, indent=1))
 
 
 if __name__ == "__main__":

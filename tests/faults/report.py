@@ -29,18 +29,23 @@ ACTIONS = {
     "interrupted": "of all of them interrupted",
 }
 PAGE = ROOT / "docs" / "reliability.md"
+STRUCK = {"cases": "struck", "crowds": "struck_crowds", "scored": "struck_scored"}
 MARK = "{}: made by tests/faults/report.py"
 
 
 def table(report: dict[str, Any]) -> str:
-    """What does not depend on how a processor rounds, or on time."""
-    kinds = ("cases", "crowds", "scored")
+    """What does not depend on how a processor rounds, or on time.
+
+    Raises:
+        ValueError: A fault struck none of those that it was tried on.
+    """
+    kinds = tuple(STRUCK)
     rows = [
         "| fault | one call | several callers | labels scored | what happened |",
         "|---|---|---|---|---|",
     ]
     rows += [
-        f"| {name} | {' | '.join(str(tally[kind]) for kind in kinds)} | "
+        f"| {name} | {' | '.join(str(tally[kind] or '-') for kind in kinds)} | "
         f"{outcome(name, tally)} |"
         for name, tally in report.items()
     ]
@@ -50,12 +55,13 @@ def table(report: dict[str, Any]) -> str:
 
 
 def outcome(name: str, tally: dict[str, Any]) -> str:
-    if tally["raised"]:
-        return "the call raises an error with the reason; the next call works"
     if name == "none":
         return "every prompt is answered as it is alone"
-    if not tally["struck"] or not tally["struck_crowds"]:
-        raise ValueError(f"{name} never struck")
+    for n, n_struck in STRUCK.items():
+        if tally[n] and not tally[n_struck]:
+            raise ValueError(f"{name} never struck any of the {n}")
+    if tally["raised"]:
+        return "the call raises an error with the reason; the next call works"
     if "one prompt" in name:
         return "that prompt fails with the reason; no other prompt does"
     return (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
-from cases import POISON
+from cases import POISON, check_number_failed, is_impossible
 from kinds import HERDS
 from running import END_S
 
@@ -32,7 +32,7 @@ def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
     # Before the fault, on contexts that others are made from.
     known = {}
     for prompt in case.prompts if case.herd.is_exact else ():
-        if not world.is_impossible(prompt):
+        if not is_impossible(prompt):
             known[prompt] = alone(world, case.herd, prompt)
     with world.checked(kind, case.herd, []) as context:
         results = _run(world, kind, case, context)
@@ -42,10 +42,13 @@ def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
             assert n_struck > 0
             return
         assert len(results) == len(case.prompts)
+        failed = set()  # equal ones once
         for i, prompt in enumerate(case.prompts):
-            _check_row(world, kind, case, results, i, n_struck)
+            if _is_failed_by_fault(kind, case, results, i, n_struck):
+                failed.add(prompt)
             if prompt in known and results.finish_reasons[i] == "stop":
                 _check_equal(case.herd, known[prompt], results.logprobs[i])
+        check_number_failed(kind, [case], len(failed), results.errors)
 
 
 def _run(
@@ -78,34 +81,32 @@ def _run(
             is_started.set()
 
 
-def _check_row(  # noqa: PLR0917 - what a row depends on
-    world: World,
-    kind: Kind,
-    case: Case,
-    results: lh.ClassifyResults,
-    i: int,
-    n_struck: int,
-) -> None:
+def _is_failed_by_fault(
+    kind: Kind, case: Case, results: lh.ClassifyResults, i: int, n_struck: int
+) -> bool:
+    """Checks a row."""
     prompt = case.prompts[i]
     is_hit = kind.of_one and isinstance(prompt, str) and POISON in prompt
     reason, row = results.finish_reasons[i], results.logprobs[i]
     if reason == "stop":
         assert results.errors[i] is None
-        assert not world.is_impossible(prompt)
+        assert not is_impossible(prompt)
         assert not is_hit
         assert np.isfinite(row).all()
         assert abs(results.probs[i].sum() - 1) < 1e-9
-        return
+        return False
     assert np.isnan(row).all()
     assert results.labels[i] is None
     if reason == "cancelled":
         assert case.cancel_at is not None or case.on_error == "return"
-        return
+        return False
     assert reason == "error"
     assert results.errors[i]
-    if not world.is_impossible(prompt):
-        assert n_struck > 0, results.errors[i]
-        assert is_hit or not kind.of_one, results.errors[i]
+    if is_impossible(prompt):
+        return False
+    assert n_struck > 0, results.errors[i]
+    assert is_hit or not kind.of_one, results.errors[i]
+    return True
 
 
 def _check_equal(herd: Herd, one: np.ndarray, row: np.ndarray) -> None:

@@ -64,6 +64,33 @@ class StepByStep:
             out.append(np.array([row[t] for row, t in zip(rows, tokens, strict=True)]))
         return out
 
+    def label_logprobs(
+        self, prompt: Sequence[int], labels: Sequence[Sequence[int]]
+    ) -> np.ndarray:
+        """That each label comes, and none that is longer: float64[n].
+
+        The end is the sum over all tokens by which no label goes on, not 1 less the rest.
+        """
+        out = []
+        llama_cpp.llama_memory_clear(self._memory, True)
+        [first] = self._decode(prompt, 0, n_rows=1)
+        for tokens in labels:
+            llama_cpp.llama_memory_seq_rm(self._memory, 0, len(prompt), -1)
+            row, sum_ = first, 0.0
+            for i, token in enumerate(tokens):
+                sum_ += row[token]
+                [row] = self._decode([token], len(prompt) + i, n_rows=1)
+            n = len(tokens)
+            longer = [
+                each[n]
+                for each in labels
+                if len(each) > n and list(each[:n]) == list(tokens)
+            ]
+            is_end = np.ones(self._n_vocab, dtype=bool)
+            is_end[longer] = False
+            out.append(sum_ + np.log(np.exp(row[is_end]).sum()))
+        return np.array(out)
+
     def _decode(
         self, tokens: Sequence[int], position: int, *, n_rows: int
     ) -> list[np.ndarray]:

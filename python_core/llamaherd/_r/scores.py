@@ -176,9 +176,13 @@ def perplexity_result(job: lh.Job[lh.PerplexityResults]) -> dict[str, Any]:
 def calibration_fit(
     probs: Sequence[Sequence[float]], names: Sequence[str], method: str
 ) -> str:
-    """Fits a calibration to probabilities, by rows. Returns it as JSON, for `apply`."""
+    """Fits a calibration to probabilities, by rows. Returns it as JSON, for `apply`.
+
+    `names` are those of the columns; none: it is for any labels.
+    """
     fit = {"batch": lh.calibrate_batch, "contextual": lh.calibrate_contextual}[method]
-    calibration = fit(np.array(probs, dtype=float).reshape(len(probs), len(names)))
+    n = len(probs[0]) if probs else len(names)
+    calibration = fit(np.array(probs, dtype=float).reshape(len(probs), n))
     return dataclasses.replace(calibration, names=tuple(names)).to_json()
 
 

@@ -14,7 +14,7 @@ from llamaherd.core.scores import (
     ClassifyResults,
     Normalize,
 )
-from llamaherd.run.labels import checked_labels, classified
+from llamaherd.run.labels import check_different, checked_labels, classified
 from llamaherd.run.requests import rendered
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def classify_parallel(
 
     where P(end) is 1 less the probabilities of the tokens by which longer labels go on
     from this one, and so 1 where none does. It costs nothing, and labels exclude each
-    other: "Sport" is not the likelier for being the beginning of "Sport and games".
+    other: "Sport" is not the likelier for being the beginning of "Sport and games". Of
+    P(end) the last 1e-7 are unknown, so its logarithm is off by up to 1e-7 / P(end).
 
     Args:
         ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.
@@ -88,6 +89,8 @@ def classify_parallel(
         A row of probabilities for each prompt, in their order.
 
     Raises:
+        ValueError: Two labels are the same tokens behind a prompt, as "yes" and " yes"
+            are where a space comes between; or an argument is out of range.
         GenerationError: As `generate_parallel`.
     """
 
@@ -170,7 +173,8 @@ def prepare_classify(
     checks.choice("normalize", normalize, NORMALIZE)
     checks.choice("space", space, SPACE)
     given = rendered(model, prompts, chat=chat, system=system)
-    if normalize == "pmi":
+    n_beside = int(normalize == "pmi" and bool(given))
+    if n_beside:
         without = checks.text("pmi_prompt", pmi_prompt)
         given = [*given, *rendered(model, [without], chat=chat, system=system)]
         if given[-1] == "":
@@ -178,13 +182,16 @@ def prepare_classify(
     texts = [known.readings] * len(given)
     made = made_requests(model, given, texts, space, parse_special, chat=chat)
     each = [continuations for _, continuations, _ in made]
+    names = [f"prompts[{i}]" for i in range(len(given) - n_beside)]
+    check_different(known, each, [*names, "pmi_prompt"])
     n_tokens = [[len(tokens) for tokens in found] for _, _, found in made]
 
     def convert(results: Results) -> ClassifyResults:
         return classified(results, each, n_tokens, known, normalize)
 
     requests = [request for request, _, _ in made]
-    return context, scoring(context, requests, on_error, journal, convert), ctx
+    made_call = scoring(context, requests, on_error, journal, convert, n_beside=n_beside)
+    return context, made_call, ctx
 
 
 def classify_calibrated(
@@ -229,7 +236,8 @@ def classify_calibrated(
         The results, with their `calibration`.
 
     Raises:
-        ValueError: "contextual" without `content_free`, or that with something else.
+        ValueError: "contextual" without `content_free`, or that with something else; or
+            `calibration` is for other labels.
     """
     checks.choice("method", method, METHODS)
     needs_free = method == "contextual" and calibration is None
@@ -238,6 +246,8 @@ def classify_calibrated(
             "method='contextual' needs content_free, and nothing else does: prompts "
             "without content"
         )
+    if calibration is not None:
+        calibration.check_names(checked_labels(labels).names)
 
     def run(some: Sequence[Prompt | Messages], show: ProgressOption) -> ClassifyResults:
         return classify_parallel(

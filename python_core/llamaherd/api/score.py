@@ -171,12 +171,15 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     name = "continuations"
     if isinstance(continuations, str):
         continuations = [continuations] * n
-    if isinstance(continuations, (bytes, bytearray)) or not isinstance(
-        continuations, Iterable
+    what = checks.no_list(continuations)
+    if (
+        what
+        or isinstance(continuations, (bytes, bytearray))
+        or not isinstance(continuations, Iterable)
     ):
         raise TypeError(
             f"{name} must be a text, or a text or list of texts for each prompt, not "
-            f"{checks.shown(continuations)}"
+            f"{what or checks.shown(continuations)}"
         )
     each = list(continuations)
     if len(each) != n:
@@ -291,7 +294,8 @@ def _prepare_perplexity(
         )
 
     requests = [request for request, _, _ in made]
-    return context, scoring(context, requests, on_error, journal, convert), ctx
+    made_call = scoring(context, requests, on_error, journal, convert, name="texts")
+    return context, made_call, ctx
 
 
 def _nothing_predicted(n: int) -> PerplexityResults:

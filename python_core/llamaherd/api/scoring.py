@@ -10,7 +10,7 @@ from llamaherd.model.joined import Joiner
 from llamaherd.run.call import ON_ERROR, Call, OnError
 from llamaherd.run.contexts_of_llamas import as_context
 from llamaherd.run.requests import parsing
-from llamaherd.run.scoring import Scoring, scoring_request
+from llamaherd.run.scoring import Scored, Scoring, scoring_request
 
 if TYPE_CHECKING:
     import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.run.trees import Continuations
 
-    _R = TypeVar("_R")
+    _R = TypeVar("_R", bound=Scored)
     Prepared = tuple[Host, Scoring[_R], object]
 
 Space = bool | Literal["auto"]
@@ -79,7 +79,14 @@ def scoring(
     on_error: OnError,
     journal: str | os.PathLike[str] | Journal | None,
     convert: Callable[[Results], _R],
+    *,
+    name: str = "prompts",
+    n_beside: int = 0,
 ) -> Scoring[_R]:
-    """A call that scores, whose results are made of those of its requests."""
+    """A call that scores, whose results are made of those of its requests.
+
+    `name` and `n_beside`: see `Scoring`.
+    """
     call = Call(requests, seed=0, on_error=checks.choice("on_error", on_error, ON_ERROR))
-    return Scoring(call if journal is None else recorded(call, context, journal), convert)
+    runnable = call if journal is None else recorded(call, context, journal)
+    return Scoring(runnable, convert, name=name, n_beside=n_beside)

@@ -83,11 +83,15 @@ class Calibration:
         """Checks that it is for these labels.
 
         Raises:
-            ValueError: It is for others.
+            ValueError: It is for others, or for another number of them.
         """
         if self.names and tuple(names) != self.names:
             raise ValueError(
                 f"the calibration is for the labels {list(self.names)}, not {list(names)}"
+            )
+        if len(names) != len(self.prior):
+            raise ValueError(
+                f"the calibration is for {len(self.prior)} labels, not {len(names)}"
             )
 
     def to_json(self) -> str:

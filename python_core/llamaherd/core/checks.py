@@ -134,10 +134,21 @@ def prompt_list(
         raise TypeError(
             f"{name} must be a list of {name}, not {type(prompts).__name__}{hint}"
         )
-    what = _not_prompts(prompts)
+    what = no_list(prompts)
     if what:
         raise TypeError(f"{name} must be a list of {name}, not {what}")
     return list(prompts)
+
+
+def no_list(value: object) -> str:
+    """What Python would take for a list, though nobody can mean it so; "": nothing."""
+    if isinstance(value, AbstractSet) and not isinstance(value, KeysView):
+        return f"a {type(value).__name__}: it has no order that results could have"
+    if isinstance(value, IOBase):
+        return "an open file: read it first, with .read() or .read().splitlines()"
+    if hasattr(value, "columns"):  # iterating over a data frame gives their names
+        return f"a {type(value).__name__}: take one of its columns"
+    return ""
 
 
 def meant(name: object, names: Collection[str]) -> str:
@@ -188,14 +199,3 @@ def shown(value: object) -> str:
 def _digits(number: int) -> str:
     """Python refuses to write very large numbers out."""
     return str(number) if abs(number) < 10**40 else "one of more than 40 digits"
-
-
-def _not_prompts(prompts: object) -> str:
-    """What Python would take for a list, though nobody can mean it so; "": nothing."""
-    if isinstance(prompts, AbstractSet) and not isinstance(prompts, KeysView):
-        return f"a {type(prompts).__name__}: it has no order that results could have"
-    if isinstance(prompts, IOBase):
-        return "an open file: read it first, with .read() or .read().splitlines()"
-    if hasattr(prompts, "columns"):  # iterating over a data frame gives their names
-        return f"a {type(prompts).__name__}: take one of its columns"
-    return ""

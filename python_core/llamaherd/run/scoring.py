@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import GenerationError, TokenizeError
 from llamaherd.core.request import Request, too_long
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
     from llamaherd.run.group import GroupLoop
     from llamaherd.run.job import Runnable
 
-_R = TypeVar("_R")
+
+class Scored(Protocol):
+    """What a call that scores returns."""
+
+    @property
+    def errors(self) -> list[str | None]:
+        """A reason for each prompt."""
+        ...
+
+
+_R = TypeVar("_R", bound=Scored)
 
 
 class Scoring(Generic[_R]):
@@ -29,16 +40,34 @@ class Scoring(Generic[_R]):
     Args:
         call: What to run; its requests have trees.
         convert: Makes the results.
+        name: What messages call the prompts.
+        n_beside: The last so many requests are none of the caller's prompts.
     """
 
-    def __init__(self, call: Runnable[Results], convert: Callable[[Results], _R]) -> None:
+    def __init__(
+        self,
+        call: Runnable[Results],
+        convert: Callable[[Results], _R],
+        *,
+        name: str = "prompts",
+        n_beside: int = 0,
+    ) -> None:
         self._call = call
         self._convert = convert
+        self._name = name
+        self._n_beside = n_beside
 
     @property
     def progress(self) -> Progress:
         """How far it is."""
-        return self._call.progress
+        progress = self._call.progress
+        n_total = progress.n_total - self._n_beside
+        return replace(
+            progress,
+            n_done=min(progress.n_done, n_total),
+            n_failed=min(progress.n_failed, n_total),
+            n_total=n_total,
+        )
 
     @property
     def problem(self) -> str:
@@ -58,7 +87,10 @@ class Scoring(Generic[_R]):
         try:
             return self._convert(self._call.run(loop))
         except GenerationError as error:
-            raise type(error)(str(error), self._convert(error.results)) from None
+            results = self._convert(error.results)
+            failed = ((i, why) for i, why in enumerate(results.errors) if why is not None)
+            i, why = next(failed)
+            raise type(error)(f"{self._name}[{i}] failed: {why}", results) from None
 
 
 def scoring_request(

@@ -11,8 +11,9 @@ from llamaherd.core.request import TokenTree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Of what is left after all that is known: rounding may leave nothing, or less.
-_LEAST_REST = 2.0**-52
+# Scores know what is left beside all that is known to about 5e-8. Where it is less than
+# that, its logarithm would be anything, and none where rounding leaves nothing.
+_LEAST_REST = 1e-7
 
 
 class Continuations:
@@ -50,12 +51,25 @@ class Continuations:
             depth=max(map(len, self._paths)),
         )
 
+    @property
+    def equal(self) -> tuple[int, int] | None:
+        """The first two that are the same tokens; None: all differ."""
+        first: dict[int, int] = {}
+        for i, path in enumerate(self._paths):
+            j = first.setdefault(path[-1], i)
+            if j != i:
+                return j, i
+        return None
+
     def token_logprobs(self, i: int, scores: Sequence[float]) -> list[float]:
         """Those of continuation i's tokens."""
         return [scores[node] for node in self._paths[i]]
 
     def logprob(self, i: int, scores: Sequence[float]) -> float:
-        """Of continuation i, and that none that is longer is meant."""
+        """Of continuation i, and that none that is longer is meant.
+
+        That is good to about 1e-7 / P(it ends there): see `_LEAST_REST`.
+        """
         return sum(self.token_logprobs(i, scores)) + self._end_logprob(i, scores)
 
     def _end_logprob(self, i: int, scores: Sequence[float]) -> float:

@@ -147,7 +147,9 @@ test_that("calibrations take preferences out", {
   expect_identical(dimnames(made), dimnames(probs))
   expect_equal(made[1, 1], (0.9 / 0.75) / (0.9 / 0.75 + 0.1 / 0.25))
   bare <- calibrate_batch(unname(probs))
-  expect_identical(bare$names, c("1", "2"))
+  expect_null(bare$names)
+  expect_output(print(bare), "1: 0.75\\n2: 0.25")
+  expect_equal(calibrated(probs, bare), made, ignore_attr = "calibration")
   expect_identical(
     unname(made),
     unname(calibrated(unname(probs), bare)),
@@ -172,6 +174,8 @@ test_that("calibrations take preferences out", {
     calibrated(new, calibration)
     calibrated(classify_parallel(context, "x", c("yes", "no")), calibration)
     calibrated(matrix(1, 1, 3), calibration)
+    classify_calibrated(context, 3, c("yes", "no"), calibration = calibration)
+    classify_calibrated(context, 3, c("yes", "no"), calibration = 1)
     classify_calibrated(context, "x", "a", "contextual")
     classify_calibrated(context, "x", "a", content_free = "N/A")
     classify_calibrated(context, "x", "a", "other")

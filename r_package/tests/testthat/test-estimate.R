@@ -181,16 +181,17 @@ test_that("a summary has what a table of coefficients has", {
     confint(fit, method = "gold"),
     ignore_attr = TRUE
   )
-  expect_equal(table[, "z"], table[, "estimate"] / table[, "std_error"])
-  # Both tails: 1.96 standard errors are 5%.
-  expect_equal(table[, "p"], 2 * stats::pnorm(abs(table[, "z"]), lower.tail = FALSE))
+  expect_equal(table[, "t"], table[, "estimate"] / table[, "std_error"])
+  # As the intervals say: one that ends at 0 has p = 0.05.
+  df <- subset(as.data.frame(fit), method == "gold")$df
+  expect_equal(unname(table[, "p"]), 2 * stats::pt(unname(-abs(table[, "t"])), df))
   printed <- format(summary(fit))
   expect_match(
     printed[[1]],
     "label == \"a\" ~ party: 400 texts, 200 with codes (simple",
     fixed = TRUE
   )
-  expect_match(printed[[4]], "estimate +std_error +low +high +z +p$")
+  expect_match(printed[[4]], "estimate +std_error +low +high +t +p$")
   expect_output(print(summary(fit)), "partyB")
 })
 

@@ -174,6 +174,32 @@ def test_log_probabilities_of_answers_are_the_model_s_own(context: lh.Context) -
     assert handle.result().top_logprobs == [{}, {}]
 
 
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"choices": [" positive", " negative", " not so good"]},
+        {"regex": " [0-9]{3,6} (stars|points)"},
+        {"schema": {"type": "object", "properties": {"score": {"type": "integer"}}}},
+        {"grammar": 'root ::= " " [a-z]{4,9} "!"'},
+    ],
+    ids=lambda constraint: next(iter(constraint)),
+)
+def test_log_probabilities_are_from_before_a_constraint(
+    context: lh.Context, constraint: dict[str, object]
+) -> None:
+    found = lh.generate_parallel(
+        context, PROMPTS, max_tokens=24, temperature=1.0, logprobs=0, **constraint
+    )
+    for prompt, result in zip(PROMPTS, found, strict=True):
+        tokens = lh.tokenize(context.model, prompt)
+        [scored] = lh.perplexity(context, [tokens + result.tokens]).token_logprobs
+        own = np.array(result.logprobs)
+        is_drawn = ~np.isnan(own)  # others had to come, and no row was looked at
+        assert is_drawn.any()
+        expected = scored[len(tokens) - 1 :]
+        assert own[is_drawn] == pytest.approx(expected[is_drawn], abs=1e-4)
+
+
 # ---- failures, journals, progress ------------------------------------------------------
 
 
@@ -200,6 +226,77 @@ def test_a_prompt_that_fails_fails_alone(context: lh.Context) -> None:
         lh.classify_parallel(context, prompts, ["a", "b"], on_error="stop")
     assert isinstance(caught.value.results, lh.ClassifyResults)
     assert len(caught.value.results) == 5
+
+
+def test_labels_that_are_the_same_tokens_are_refused(context: lh.Context) -> None:
+    # Each would get all of the probability, and coverage could be above 1.
+    both = ["no", "yes", " yes"]
+    message = "labels 'yes' and ' yes' are the same tokens behind "
+    with pytest.raises(ValueError, match=message + r"prompts\[0\]"):
+        lh.classify_parallel(context, PROMPTS, both)
+    with pytest.raises(ValueError, match=message + r"prompts\[1\]"):
+        lh.classify_parallel(
+            context, ["Yes or no? ", PROMPTS[0]], dict.fromkeys(both, "x")
+        )
+    own = {"normalize": "pmi", "pmi_prompt": "Sentiment:"}
+    with pytest.raises(ValueError, match=message + "pmi_prompt"):
+        lh.classify_parallel(context, ["Yes or no? "], both, **own)
+    found = lh.classify_parallel(context, PROMPTS, both, space=False)
+    assert (found.coverage <= 1).all()
+
+
+@pytest.mark.parametrize("on_error", ["continue", "return", "stop"])
+def test_without_its_prior_no_prompt_has_probabilities(
+    context: lh.Context, on_error: lh.run.call.OnError
+) -> None:
+    seen: list[lh.Progress] = []
+
+    def run(prompts: list[str], pmi_prompt: str) -> lh.ClassifyResults:
+        own = {"normalize": "pmi", "pmi_prompt": pmi_prompt, "on_error": on_error}
+        return lh.classify_parallel(
+            context, prompts, ["good", "bad"], progress=seen.append, **own
+        )
+
+    if on_error == "stop":
+        why = r"prompts\[0\] failed: pmi_prompt failed: .* tokens"
+        with pytest.raises(lh.GenerationError, match=why) as caught:
+            run(PROMPTS, "x " * 20_000)
+        found = caught.value.results
+    else:
+        found = run(PROMPTS, "x " * 20_000)
+    assert all("pmi_prompt failed: " in error for error in found.errors)
+    assert found.finish_reasons == ["error"] * 2
+    for values in (found.probs, found.logprobs, found.coverage):
+        assert np.isnan(values).all()
+    assert found.labels == [None, None]
+    assert (found.stats.n_prompts, found.stats.n_failed) == (2, 2)
+    assert {each.n_total for each in seen} == {2}
+    assert run([], "Sentiment:").probs.shape == (0, 2)
+
+
+def test_the_prompt_of_a_prior_is_in_no_count(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    seen: list[lh.Progress] = []
+    own = {"normalize": "pmi", "pmi_prompt": PROMPTS[0], "progress": seen.append}
+    own["journal"] = tmp_path / "journal.sqlite"
+
+    def counts(prompts: list[str]) -> tuple[int, ...]:
+        stats = lh.classify_parallel(context, prompts, ["good", "bad"], **own).stats
+        n_tokens = sum(len(lh.tokenize(context.model, prompt)) for prompt in prompts)
+        assert stats.n_prompt_tokens == n_tokens
+        assert stats.n_prompts == stats.n_samples == len(prompts)
+        return stats.n_copied, stats.n_journal
+
+    assert counts(PROMPTS[:1]) == (0, 0)  # it is a copy of the prompt's
+    assert (seen[-1].n_done, seen[-1].n_total) == (1, 1)
+    assert counts(PROMPTS[1:]) == (0, 0)  # and comes from the journal
+    assert counts(PROMPTS) == (0, 2)
+
+
+def test_texts_that_fail_are_called_texts(context: lh.Context) -> None:
+    with pytest.raises(lh.GenerationError, match=r"^texts\[1\] failed: the text has 1"):
+        lh.perplexity(context, [PROMPTS[0], "Hi"], on_error="stop")
 
 
 def test_a_journal_knows_what_was_scored(context: lh.Context, tmp_path: Path) -> None:
@@ -264,6 +361,9 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
         context, PROMPTS[:1], labels, calibration=found.calibration
     )
     assert stored.probs[0] == pytest.approx(found.probs[0], abs=1e-6)
+    with pytest.raises(ValueError, match=r"for the labels .*, not \['a', 'b'\]"):
+        # Before anything else: the prompts are none.
+        lh.classify_calibrated(context, 3, ["a", "b"], calibration=found.calibration)
     for wrong in ({"method": "contextual"}, {"content_free": free}):
         with pytest.raises(ValueError, match="needs content_free"):
             lh.classify_calibrated(context, PROMPTS, labels, **wrong)
@@ -277,6 +377,7 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
     [
         ({"labels": "yes"}, TypeError, "labels must be a list of texts, or map"),
         ({"labels": 3}, TypeError, "labels must be a list of texts"),
+        ({"labels": {"a", "b"}}, TypeError, "you get, not be a set: it has no order"),
         ({"labels": []}, ValueError, "labels must be 1 to 100000 texts, such as"),
         ({"labels": ["a", ""]}, ValueError, r"labels\[1\] must not be empty"),
         ({"labels": ["a", " "]}, ValueError, r"labels\[1\] must not be empty"),
@@ -317,6 +418,7 @@ def test_bad_arguments_are_named(
     ("continuations", "error", "message"),
     [
         (1, TypeError, "continuations must be a text, or a text or list of texts for"),
+        ({" a", " b"}, TypeError, "for each prompt, not a set: it has no order"),
         ([" a"], ValueError, "continuations must be 2, one for each prompt, not 1"),
         ([" a", 1], TypeError, r"continuations\[1\] must be a text or a list of texts"),
         ([" a", [1]], TypeError, r"continuations\[1\]\[0\] must be a str, not 1"),
@@ -368,6 +470,8 @@ def test_r_gets_columns(context: lh.Context) -> None:
     applied = value(_r.calibration_apply(stored, found["probs"], ["plus", "minus"]))
     assert applied["labels"][1] is None
     assert np.array(applied["probs"])[::2].sum(axis=1) == pytest.approx(1)
+    assert '"names": []' in value(_r.calibration_fit(found["probs"], [], "batch"))
+    assert "no row" in _r.calibration_fit([], ["a"], "batch")["message"]
     job = value(
         _r.score_start(
             context,

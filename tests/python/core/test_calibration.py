@@ -77,6 +77,8 @@ def test_what_does_not_fit_is_refused() -> None:
         lh.Calibration(
             names=("a", "b"), prior=(0.5, 0.5), method="batch", n=1
         ).check_names(("b", "a"))
+    with pytest.raises(ValueError, match="is for 2 labels, not 3"):
+        lh.calibrate_batch(made.probs).check_names(("a", "b", "c"))
     with pytest.raises(ValueError, match="2 columns, as the calibration has, not 3"):
         calibration.apply(np.ones((1, 3)))
     with pytest.raises(ValueError, match="not have 1 dimensions"):

@@ -637,14 +637,14 @@ def perplexity_result(job):
 @_boundary
 def calibration_fit(probs, names, method):
     n = len(probs)
-    prior = [sum(row[j] for row in probs) / n for j in range(len(names))]
+    prior = [sum(column) / n for column in zip(*probs, strict=True)]
     return json.dumps({"names": names, "prior": prior, "method": method, "n": n})
 
 
 @_boundary
 def calibration_apply(calibration, probs, names):
     stored = json.loads(calibration)
-    if stored["names"] != list(names):
+    if stored["names"] and stored["names"] != list(names):
         raise ValueError(f"the calibration is for the labels {stored['names']}")
     rows = []
     for row in probs:
