@@ -1,0 +1,129 @@
+# Formulas of estimate(): matrices with the labels, and again with the codes.
+
+# What formulas may call: 1 where a label is among those of a text that may have several, else 0.
+has_label <- function(label, name) {
+  given <- strsplit(as.character(label), ";", fixed = TRUE)
+  ifelse(is.na(label), NA_real_, vapply(given, \(x) name %in% trimws(x), 0))
+}
+
+check_has_label <- function(formula, label, error_call) {
+  if (label %in% all.vars(without_has_label(formula, label))) {
+    must <- sprintf(
+      "one that names a label where a text may have several, such as has_label(%s, \"x\") ~ age",
+      label
+    )
+    abort_argument("formula", must, formula, error_call)
+  }
+}
+
+# An expression with 0 in place of each has_label(label, ...).
+without_has_label <- function(expr, label) {
+  if (!is.call(expr)) {
+    return(expr)
+  }
+  if (identical(expr[[1]], quote(has_label)) && identical(expr[[2]], as.name(label))) {
+    return(0)
+  }
+  as.call(lapply(as.list(expr), without_has_label, label))
+}
+
+# The formula's matrices with the labels of all rows, and with the codes of those that have one.
+# Rows in which something is missing are left out.
+formula_matrices <- function(coded, formula, label, codes, cluster, error_call) {
+  if (!label %in% all.vars(formula)) {
+    must <- sprintf("a formula that uses the column of labels, `%s`", label)
+    abort_argument("formula", must, formula, error_call)
+  }
+  environment(formula) <- rlang::env(environment(formula), has_label = has_label)
+  frames <- frames_of(coded, label, codes)
+  made <- rlang::try_fetch(
+    {
+      frame <- stats::model.frame(formula, frames$labels, na.action = stats::na.pass)
+      used <- c(frame, if (!is.null(cluster)) coded[cluster])
+      keep <- stats::complete.cases(used) & !is.na(coded[[label]])
+      list(frame = frame, keep = keep)
+    },
+    error = \(cnd) {
+      message <- "{.arg formula} cannot be evaluated."
+      abort(message, "argument", error_call, parent = cnd)
+    }
+  )
+  terms <- stats::terms(made$frame)
+  labels <- made$frame[made$keep, , drop = FALSE]
+  gold <- stats::model.frame(terms, frames$codes, na.action = stats::na.pass)
+  gold <- gold[made$keep[codes$rows], , drop = FALSE]
+  levels <- used_levels(terms, labels, gold)
+  labels <- with_levels(labels, levels)
+  gold <- with_levels(gold, levels)
+  x_hat <- stats::model.matrix(terms, labels)
+  list(
+    kept = as.list(which(made$keep) - 1),
+    x_hat = columns_of(x_hat),
+    y_hat = response_of(labels, error_call),
+    x = columns_of(stats::model.matrix(terms, gold)),
+    y = response_of(gold, error_call),
+    clusters = if (!is.null(cluster)) {
+      as.list(as.integer(factor(coded[[cluster]][made$keep])) - 1)
+    },
+    terms = as_py_list(colnames(x_hat)),
+    outcome = deparse1(formula[[2]]),
+    has_label_right = label %in% all.vars(formula[[3]]),
+    formula = deparse1(formula)
+  )
+}
+
+# The data with the labels, and the rows with codes with these, which have the same levels.
+frames_of <- function(coded, label, codes) {
+  frame <- as.data.frame(coded)
+  values <- frame[[label]]
+  if (is.numeric(values)) {
+    new <- as.double(codes$codes)
+  } else {
+    known <- c(levels(values), sort(unique(as.character(values))), codes$codes)
+    there <- c(unique(as.character(values)), codes$codes)
+    known <- intersect(unique(known), there)
+    frame[[label]] <- factor(as.character(values), levels = known)
+    new <- factor(codes$codes, levels = known)
+  }
+  gold <- frame[codes$rows, , drop = FALSE]
+  gold[[label]] <- new
+  list(labels = frame, codes = gold)
+}
+
+# Levels that there are, of each factor. One that no row has would be a column of zeros.
+used_levels <- function(terms, labels, gold) {
+  levels <- stats::.getXlevels(terms, labels)
+  for (name in names(levels)) {
+    there <- unique(c(as.character(labels[[name]]), as.character(gold[[name]])))
+    levels[[name]] <- c(
+      intersect(levels[[name]], there),
+      sort(setdiff(there, levels[[name]]))
+    )
+  }
+  levels
+}
+
+with_levels <- function(frame, levels) {
+  for (name in names(levels)) {
+    values <- frame[[name]]
+    frame[[name]] <- factor(
+      as.character(values),
+      levels = levels[[name]],
+      ordered = is.ordered(values)
+    )
+  }
+  frame
+}
+
+response_of <- function(frame, error_call) {
+  y <- stats::model.response(frame)
+  if (is.logical(y) || (is.numeric(y) && is.null(dim(y)))) {
+    return(as_py_numbers(y))
+  }
+  must <- "a formula whose left side is a number or a condition, such as label == \"x\""
+  abort_argument("formula", must, y, error_call)
+}
+
+columns_of <- function(matrix) {
+  lapply(seq_len(ncol(matrix)), \(j) as_py_numbers(matrix[, j]))
+}
