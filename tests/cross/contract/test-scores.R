@@ -102,7 +102,7 @@ test_that("calibrations are what the papers say", {
   expect_identical(
     made,
     calibrated(classes, calibrate_contextual(free)),
-    ignore_attr = "stats"
+    ignore_attr = c("stats", "timing")
   )
   expect_error(
     calibrate_batch(classify_parallel(context, NA, labels, verbosity = -1)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import signal
 import sys
 import threading
@@ -39,16 +40,31 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 def interrupted_at(k: int) -> Iterator[list[int]]:
     """Presses Ctrl-C before line number `k` that the library runs in this thread.
 
+    Not where a `with` block ends, but at the next line: between its last line and
+    `__exit__` Python looks for no signals, and an error there would leave a lock locked.
+
     Yields the number of lines so far, in a list.
     """
     n_lines = [0]
+    is_pressed = [k < 1]
+    withs: set[tuple[FrameType, int]] = set()
+
+    def ends_with_block(frame: FrameType) -> bool:
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        if not line.lstrip().startswith("with "):
+            return False
+        place = (frame, frame.f_lineno)
+        is_left = place in withs
+        withs.add(place)
+        return is_left
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         if "llamaherd" not in frame.f_code.co_filename:
             return None
         if event == "line":
             n_lines[0] += 1
-            if n_lines[0] == k:
+            if not (ends_with_block(frame) or n_lines[0] < k or is_pressed[0]):
+                is_pressed[0] = True
                 signal.raise_signal(signal.SIGINT)
         return trace
 
