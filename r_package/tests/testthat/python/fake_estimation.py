@@ -96,7 +96,8 @@ def gold_read(source, sample, coders):
 
 def _of_frame(columns, sample):
     known = json.loads(sample)["ids"]
-    at = {f"{each:.0f}": i for i, each in enumerate(columns["id"])}
+    ids = [each if isinstance(each, str) else f"{each:.0f}" for each in columns["id"]]
+    at = {each: i for i, each in enumerate(ids)}
     for identifier in at:
         if identifier not in known:
             raise ValueError(f"id '{identifier}' is none of the sample's")
