@@ -24,7 +24,7 @@ with lh.Model(sys.argv[2]) as model, lh.Context(model, deterministic=True) as co
     coded = lh.annotate(rest[["text"]], "text", book, context, calibrate="batch")
 
 gold = lh.gold_sample(coded, len(rest) // 4, seed=1)  # which texts people have to code
-gold = gold.with_codes(rest["label"][gold.rows].tolist())
+gold = gold.with_codes(rest["label"].iloc[gold.rows].tolist())
 print(lh.validate(coded, gold))
 
 fit = lh.estimate(coded, gold)

@@ -23,7 +23,8 @@
 #' A coefficient is NA where it is not defined: if all codes are the same, chance cannot disagree.
 #' Where all coders agree `kappa`, `alpha` and `ac1` have no interval: their formulas give no width.
 #'
-#' @param ... Codes: a data frame or matrix with a column for each coder, or a vector for each.
+#' @param ... Codes: a [gold_sample()] with codes, a data frame or matrix with a column for each coder,
+#'   or a vector for each.
 #'   Factors, text or numbers; NA is missing.
 #' @param scale What distances between codes mean: `"nominal"`, `"ordinal"`, `"interval"` or
 #'   `"ratio"`. NULL: `"ordinal"` for ordered factors, else `"nominal"`.
@@ -69,7 +70,11 @@ agreement <- function(
   seed = 0L
 ) {
   error_call <- rlang::current_env()
-  coders <- coder_columns(list(...), error_call)
+  given <- list(...)
+  if (length(given) == 1 && inherits(given[[1]], "llamaherd_gold")) {
+    given <- list(new_frame(given[[1]]$codes, length(given[[1]]$ids)))
+  }
+  coders <- coder_columns(given, error_call)
   levels <- check_levels(levels, coders, error_call)
   options <- list(
     scale = check_scale(scale, coders, error_call),

@@ -333,6 +333,9 @@ coef.llamaherd_estimates <- function(object, method = NULL, ...) {
 confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NULL, ...) {
   rows <- rows_by(object, method, rlang::current_env())
   level <- check_number(level %||% object$level)
+  if (level <= 0 || level >= 1) {
+    abort_argument("level", "above 0 and below 1", level, rlang::current_env())
+  }
   limits <- cbind(rows$low, rows$high)
   if (level != object$level) {
     reach <- stats::qt(0.5 + level / 2, rows$df) * rows$std_error

@@ -53,8 +53,8 @@ formula_matrices <- function(coded, formula, label, codes, cluster, error_call) 
   gold <- stats::model.frame(terms, frames$codes, na.action = stats::na.pass)
   gold <- gold[made$keep[codes$rows], , drop = FALSE]
   levels <- used_levels(terms, labels, gold)
-  labels <- with_levels(labels, levels)
-  gold <- with_levels(gold, levels)
+  labels <- with_levels(labels, levels, label)
+  gold <- with_levels(gold, levels, label)
   x_hat <- stats::model.matrix(terms, labels)
   list(
     kept = as.list(which(made$keep) - 1),
@@ -82,8 +82,9 @@ frames_of <- function(coded, label, codes) {
     known <- c(levels(values), sort(unique(as.character(values))), codes$codes)
     there <- c(unique(as.character(values)), codes$codes)
     known <- intersect(unique(known), there)
-    frame[[label]] <- factor(as.character(values), levels = known)
-    new <- factor(codes$codes, levels = known)
+    # Ordered, so that label >= "neutral" can be said.
+    frame[[label]] <- factor(as.character(values), known, ordered = is.ordered(values))
+    new <- factor(codes$codes, known, ordered = is.ordered(values))
   }
   gold <- frame[codes$rows, , drop = FALSE]
   gold[[label]] <- new
@@ -103,13 +104,14 @@ used_levels <- function(terms, labels, gold) {
   levels
 }
 
-with_levels <- function(frame, levels) {
+# An ordinal label is compared by its order, but has a coefficient for each level, as others do.
+with_levels <- function(frame, levels, label) {
   for (name in names(levels)) {
     values <- frame[[name]]
     frame[[name]] <- factor(
       as.character(values),
       levels = levels[[name]],
-      ordered = is.ordered(values)
+      ordered = is.ordered(values) && name != label
     )
   }
   frame

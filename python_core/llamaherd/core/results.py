@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from llamaherd.core.table import columns, name_of_errors
+from llamaherd.core.table import columns, name_of_errors, reasons
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +178,8 @@ class Results(Sequence[Result]):
         table: dict[str, list[object]] = {"text": list(self.texts)}
         if self._layout is not None:
             table = columns(self.parsed, self._layout, dotted=dotted)
-        return {**table, name_of_errors(table): list(self.errors)}
+        why: list[object] = [*reasons(self.errors, self.finish_reasons)]
+        return {**table, name_of_errors(table): why}
 
     def __len__(self) -> int:
         return len(self._results)

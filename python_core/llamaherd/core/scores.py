@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from llamaherd.core.table import reasons
+
 if TYPE_CHECKING:
     from llamaherd.core.calibration import Calibration, Floats
     from llamaherd.core.results import FinishReason
@@ -119,7 +121,7 @@ class ClassifyResults:
             "margin": self.margin,
             "entropy": self.entropy,
             "coverage": self.coverage,
-            "error": self.errors,
+            "error": reasons(self.errors, self.finish_reasons),
         }
         for j, name in enumerate(self.names):
             columns[f"p_{name}"] = self.probs[:, j]
@@ -201,9 +203,10 @@ class ScoreResults:
         import pandas as pd  # noqa: PLC0415 - optional
 
         rows: list[tuple[object, ...]] = []
+        why = reasons(self.errors, self.finish_reasons)
         for i, each in enumerate(self.continuations):
             if each is None:
-                rows.append((i, None, np.nan, 0, self.errors[i]))
+                rows.append((i, None, np.nan, 0, why[i]))
             rows += [(i, c.text, c.logprob, len(c.tokens), None) for c in each or ()]
         names = ["prompt", "continuation", "logprob", "n_tokens", "error"]
         return pd.DataFrame(rows, columns=names)
@@ -266,7 +269,7 @@ class PerplexityResults:
                 "perplexity": self.perplexity,
                 "logprob": self.logprob,
                 "n_tokens": self.n_tokens,
-                "error": self.errors,
+                "error": reasons(self.errors, self.finish_reasons),
             }
         )
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+CANCELLED = "not computed: the call ended before"
+
 
 class Layout(Protocol):
     """Which columns answers have, by the schemas that they follow."""
@@ -39,6 +41,16 @@ def columns(
     rows = [_plain(value) for value in values]
     paths = layout.paths(dotted=dotted)
     return {name: [_at(row, path) for row in rows] for name, path in paths.items()}
+
+
+def reasons(
+    errors: Sequence[str | None], finish_reasons: Sequence[str]
+) -> list[str | None]:
+    """Why each row of a table has nothing; None where it has what was asked for."""
+    return [
+        CANCELLED if error is None and reason == "cancelled" else error
+        for error, reason in zip(errors, finish_reasons, strict=True)
+    ]
 
 
 def name_of_errors(table: Mapping[str, object]) -> str:

@@ -60,6 +60,24 @@ def names(frame: object) -> list[str]:
     return list(_open(frame).columns)
 
 
+def check_index(values: object, frame: object, argument: str) -> None:
+    """Checks that a Series of pandas is in the order of a data frame, as its index tells.
+
+    Raises:
+        ValueError: It has the same number of rows with another index.
+    """
+    own: Any = getattr(values, "index", None)
+    other: Any = getattr(frame, "index", None)
+    if not (hasattr(own, "equals") and hasattr(other, "equals")):
+        return
+    if len(own) == len(other) and not own.equals(other):
+        raise ValueError(
+            f"{argument} has another index than the data, and the order of rows counts: "
+            f"give {argument}.reindex(data.index), or {argument}.to_numpy() if that is "
+            "the same"
+        )
+
+
 def column(frame: object, name: str, argument: str) -> list[Any]:
     """The values of a column as Python has them; None where one is missing.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.structured.enforce import SchemaError
 from llamaherd.structured.formats import format_checker, pattern_checker
 from llamaherd.structured.patterns import can_be_checked, finds, is_quick
-from llamaherd.structured.places import subschemas
+from llamaherd.structured.places import referred, subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +46,7 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
         SchemaError: It is no valid schema, or the check may take for ever.
     """
     _validator(text)
+    _check_references(json.loads(text))
     for schema in subschemas(json.loads(text)) if left else ():
         named = list(schema.get("patternProperties") or ())
         # Of these jsonschema looks for properties by itself.
@@ -57,6 +58,23 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
                     f"schema: the pattern {cut(pattern)!r} repeats what repeats: no "
                     "mask can enforce it there, and to check it may take for ever"
                 )
+
+
+def _check_references(root: object) -> None:
+    """Refuses references that lead nowhere: the answer would be cut off in free text.
+
+    Where parts of the schema have names, `$id` and `$anchor`, jsonschema finds out.
+    """
+    every = subschemas(root)
+    if any({"$id", "id", "$anchor", "$dynamicAnchor"} & each.keys() for each in every):
+        return
+    for each in every:
+        reference = each.get("$ref")
+        if isinstance(reference, str) and referred(reference, root) is None:
+            raise SchemaError(
+                f"schema refers to {cut(reference)!r}, which is not in it (nothing is "
+                "fetched)"
+            )
 
 
 def violation(text: str, value: object) -> str:

@@ -243,3 +243,23 @@ test_that("packages that make tables get theirs", {
     )
   )
 })
+
+test_that("an ordinal label is compared by its order", {
+  skip_if_no_llamaherd()
+  data <- data.frame(
+    label = factor(
+      rep(c("low", "mid", "high"), 100),
+      c("low", "mid", "high"),
+      ordered = TRUE
+    ),
+    x = sin(1:300)
+  )
+  code <- as.character(data$label)
+  code[1:300 %% 2 == 0] <- NA
+  by_order <- estimate(data, code, (label >= "mid") ~ x, prob = "simple")
+  by_name <- estimate(data, code, label %in% c("mid", "high") ~ x, prob = "simple")
+  expect_equal(coef(by_order), coef(by_name))
+  levels <- coef(estimate(data, code, x ~ label, prob = "simple"))
+  expect_named(levels, c("(Intercept)", "labelmid", "labelhigh"))
+  expect_error(confint(by_order, level = 90), "above 0 and below 1")
+})

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from llamaherd import Result, Results, Stats
+from llamaherd.api.running import none_answered
 
 
 def result(index: int, error: str | None = None) -> Result:
@@ -71,3 +72,11 @@ def test_samples_are_grouped_by_prompt() -> None:
     assert str(out.stats).startswith("3 prompts x 2 samples (0 failed)")
     plain = Results(rows[::2], Stats())
     assert plain.samples == tuple((row,) for row in rows[::2])
+
+
+def test_a_prompt_that_was_not_computed_says_so_in_tables() -> None:
+    results = none_answered(2)
+    assert results.errors == [None, None]
+    table = results.to_pandas()
+    assert table["error"].tolist() == ["not computed: the call ended before"] * 2
+    assert results.to_arrow()["error"].to_pylist() == table["error"].tolist()

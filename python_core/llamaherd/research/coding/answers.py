@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.stats import Stats
+from llamaherd.core.table import reasons
 from llamaherd.run.statistics import added
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.coding.settings import Split
     from llamaherd.research.coding.texts import Integers
-
-CANCELLED = "not computed: the call ended before"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class Answers:
 
 def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
     """From a call that classified: with several prompts a text, one for each label."""
-    errors = _errors(results.errors, results.finish_reasons)
+    errors = reasons(results.errors, results.finish_reasons)
     if n_asked == 1:
         return Answers(errors=errors, probs=results.probs, coverage=results.coverage)
     n = len(errors) // n_asked
@@ -59,7 +58,7 @@ def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
 
 def of_texts(results: Results, codebook: Codebook) -> Answers:
     """From a call that generated."""
-    errors = _errors(results.errors, results.finish_reasons)
+    errors = reasons(results.errors, results.finish_reasons)
     if codebook.type == "fields":
         unread = [
             "the answer is not whole: raise max_tokens" if e is None and v is None else e
@@ -80,15 +79,6 @@ def of_texts(results: Results, codebook: Codebook) -> Answers:
     ]
     first = [_first(errors[i * k : (i + 1) * k]) for i in range(n)]
     return Answers(errors=first, values=list(values))
-
-
-def _errors(
-    errors: Sequence[str | None], finish_reasons: Sequence[str]
-) -> list[str | None]:
-    return [
-        CANCELLED if error is None and reason == "cancelled" else error
-        for error, reason in zip(errors, finish_reasons, strict=True)
-    ]
 
 
 def _first(errors: Sequence[str | None]) -> str | None:

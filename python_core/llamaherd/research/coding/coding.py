@@ -13,8 +13,9 @@ import numpy as np
 from llamaherd.core.calibration import calibrate_batch, calibrate_contextual
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.stats import Progress
+from llamaherd.core.table import CANCELLED
 from llamaherd.journal.journal import Journal
-from llamaherd.research.coding.answers import CANCELLED, Answers, bound, of_rows, summed
+from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.columns import as_results, table_of

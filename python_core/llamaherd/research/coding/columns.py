@@ -12,7 +12,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.scores import ClassifyResults
 from llamaherd.core.stats import Stats
-from llamaherd.research.coding.answers import CANCELLED
+from llamaherd.core.table import CANCELLED
 from llamaherd.research.coding.codebook import JOINED
 from llamaherd.research.frames import Categories
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from llamaherd.core import checks
 from llamaherd.research.coding.codebook import JOINED
 
 if TYPE_CHECKING:
@@ -15,6 +16,42 @@ if TYPE_CHECKING:
 Labels = tuple[str, ...]
 BETWEEN = JOINED.strip()  # no label has it in its name
 _NONE = ("none", "(none)")
+
+
+def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
+    """Whether texts may have several labels, as far as the codebook or the draw tell.
+
+    Raises:
+        ValueError: One says that they may, and the other that they may not.
+    """
+    codebook, design = getattr(coded, "codebook", None), getattr(gold, "design", None)
+    of_coded = None if codebook is None else codebook.type == "multiple"
+    of_gold = None if design is None else bool(design.get("several"))
+    if of_gold is False and not getattr(gold, "names", ()):
+        of_gold = None  # nobody knew the labels then
+    if None not in (of_coded, of_gold) and of_coded != of_gold:
+        words = {True: "several labels a text", False: "one label a text"}
+        raise ValueError(
+            f"gold was drawn where there was {words[bool(of_gold)]}, and coded has "
+            f"{words[bool(of_coded)]}: draw the sample from what was coded"
+        )
+    return bool(of_coded or of_gold)
+
+
+def check_spelling(codes: Iterable[object], names: Sequence[object]) -> None:
+    """Checks that codes which are none of the labels are not these in other spelling.
+
+    Raises:
+        ValueError: One is.
+    """
+    known = {str(name).strip().casefold(): name for name in names}
+    for code in codes:
+        label = known.get(str(code).strip().casefold())
+        if code is not None and code not in names and label is not None:
+            raise ValueError(
+                f"gold has the code {checks.quoted(str(code))}, which is none of the "
+                f"labels {', '.join(map(str, names))}; did you mean {label!r}?"
+            )
 
 
 def none_of(names: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.label_sets import check_spelling, has_several
 from llamaherd.research.coding.texts import check_same_texts
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
@@ -109,12 +110,16 @@ def estimate(  # noqa: PLR0917 - as in R
     texts = population(coded, gold, label, text)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
-    several = _has_several(coded, gold) if several is None else several
+    frames.check_index(gold, texts.frame, "gold")
+    several = has_several(coded, gold) if several is None else several
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
     kept = _kept(texts, formula, by, cluster)
+    used = used_gold(gold, prob, len(texts), kept)
+    if not several:
+        check_spelling(used.codes, texts.names)
     settings = settings_of(
-        used_gold(gold, prob, len(texts), kept).among(kept, len(texts)),
+        used.among(kept, len(texts)),
         methods=methods,
         level=level,
         target=target,
@@ -244,12 +249,6 @@ def population(
             texts.ids if has_ids else None,
         )
     return texts
-
-
-def _has_several(coded: object, gold: object) -> bool:
-    """Whether texts may have several labels, as far as the codebook or the draw tell."""
-    of_gold = isinstance(gold, GoldSample) and bool(gold.design.get("several"))
-    return of_gold or (isinstance(coded, Coded) and coded.codebook.type == "multiple")
 
 
 def _kept(

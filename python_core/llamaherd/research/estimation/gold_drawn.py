@@ -165,7 +165,7 @@ class GoldSample:
 
         Args:
             path: Of the CSV.
-            coders: Names of the columns for codes; None: the sample's, or "code".
+            coders: Names of the columns for codes, or one; None: the sample's, or "code".
             blind: Without the model's label and the inclusion probability, of which
                 coders should not know; else with columns `model_label` and
                 `inclusion_prob`.
@@ -182,7 +182,8 @@ class GoldSample:
             OSError: It cannot be written.
         """
         checks.choice("delimiter", delimiter, gold_file.DELIMITERS)
-        names = list(coders) if coders is not None else self.coders or ["code"]
+        given = [coders] if isinstance(coders, str) else coders
+        names = list(given) if given is not None else self.coders or ["code"]
         for name in names:
             if not name or name in OURS or names.count(name) > 1:
                 raise ValueError(

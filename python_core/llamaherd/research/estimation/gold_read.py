@@ -122,6 +122,8 @@ def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _
 
 def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
     beside = sidecar(path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)!r} in {Path.cwd()}")
     try:
         return GoldSample.from_json(beside.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -184,6 +186,8 @@ class _Sheet:
         self._sample = sample
         self._reader = CodeReader(sample.names, several=sample.several)
         self._places = {each.strip(): i for i, each in enumerate(sample.ids)}
+        self._numbers = _by_number(self._places)
+        lines = _without_empty_ends(name, lines, first_row)
         header = _header(lines[0])
         given = [column for column in header if column and column not in OURS]
         if "id" not in header or not given or len(set(header)) < len(header):
@@ -192,6 +196,8 @@ class _Sheet:
                 f"names; it has {', '.join(map(checks.quoted, header))}"
             )
         cells = [dict(zip(header, line, strict=False)) for line in lines[1:]]
+        if coders is None:
+            given = _begun(given, cells)
         self.notes = self._notes(given, cells) if coders is None else []
         chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {
@@ -215,7 +221,7 @@ class _Sheet:
         """Reads a row."""
         identifier = cells.get("id", "").strip()
         where = f"{self.name}, row {number}"
-        i = self._places.get(identifier)
+        i = self._places.get(identifier, self._numbers.get(_number(identifier)))
         if i is None:
             quoted = checks.quoted(identifier)
             self.problems.append(f"{where}: id {quoted} is none of the sample's")
@@ -231,6 +237,42 @@ class _Sheet:
             codes[i], problem = self._reader.read(cells.get(coder, ""))
             if problem:
                 self.problems.append(f"{where}, column {coder}: {problem}")
+
+
+def _without_empty_ends(
+    sheet: str, lines: Sequence[Sequence[str]], first_row: int
+) -> list[Sequence[str]]:
+    """Rows without the nameless empty columns that spreadsheets leave behind the others.
+
+    Raises:
+        ValueError: A row has more cells than there are columns.
+    """
+    n = len(lines[0])
+    while n and not any("".join(line[n - 1 : n]).strip() for line in lines):
+        n -= 1
+    for number, line in enumerate(lines[1:], start=first_row):
+        if any(map(str.strip, line[len(lines[0]) :])):
+            raise ValueError(
+                f"{sheet}, row {number} has {len(line)} cells, and there are "
+                f"{len(lines[0])} columns: a cell that has the delimiter in it must be "
+                "in quotes"
+            )
+    return [line[:n] for line in lines]
+
+
+def _begun(given: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
+    """Columns in which there is something; all of them if nothing is anywhere."""
+    found = [name for name in given if any(row.get(name, "").strip() for row in cells)]
+    return found or list(given)
+
+
+def _by_number(places: Mapping[str, int]) -> dict[float, int]:
+    """Places of ids that are numbers, which spreadsheets write as 25 for 025 or 25.0."""
+    found: dict[float, list[int]] = {}
+    for identifier, i in places.items():
+        if math.isfinite(number := _number(identifier)):
+            found.setdefault(number, []).append(i)
+    return {number: own[0] for number, own in found.items() if len(own) == 1}
 
 
 def _header(cells: Sequence[str]) -> list[str]:

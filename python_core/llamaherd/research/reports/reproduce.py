@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.table import CANCELLED
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
 from llamaherd.native import shim
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotate
-from llamaherd.research.coding.answers import CANCELLED
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.record import machine, model_record, versions_here
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts

@@ -102,7 +102,8 @@ def wilson(share: float, n: float, level: float) -> tuple[float, float]:
 def within(low: float, high: float, least: float, most: float) -> tuple[float, float]:
     """Limits of an interval, cut to what the number can be; NaN stays.
 
-    What is cut off cannot be the truth: the interval covers it as often as before.
+    What is cut off cannot be the truth: the interval covers it as often as before. One of
+    which nothing is left says nothing: NaN.
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, on limits beyond 0 and 1, and truncating them.
@@ -113,6 +114,8 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
         least: The least that the number can be.
         most: The most.
     """
+    if (low < least and high <= least) or (high > most and low >= most):
+        return (float("nan"), float("nan"))
     return (min(max(low, least), most), min(max(high, least), most))
 
 

@@ -167,6 +167,7 @@ def codes_of(
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
         check_same_texts(gold, n, answers.texts or _texts_of(coded, gold))
         return _of_sample(gold, n)
+    frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
         frame = getattr(coded, "frame", coded)

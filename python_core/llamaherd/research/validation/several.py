@@ -33,14 +33,6 @@ class LabelAgreement:
     people: tuple[Agreement, ...]
 
 
-def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
-    """Whether texts may have several labels, as far as one of both knows."""
-    kind = getattr(getattr(coded, "codebook", None), "type", None)
-    return kind == "multiple" or bool(
-        (getattr(gold, "design", None) or {}).get("several")
-    )
-
-
 def as_sets(answers: Answers, codes: Codes) -> tuple[Answers, Codes]:
     """Joined labels as tuples, in one order.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import llamaherd as lh
 import numpy as np
+import pandas as pd
 import pytest
+from llamaherd.research.coding.label_sets import has_several
 
 N, N_GOLD = 600, 200
 
@@ -134,3 +137,35 @@ def test_formulas_name_one_of_several() -> None:
     found = lh.estimate(one, one["label"], "has_label(label, 'a') ~ age", prob="simple",
         methods=["naive"])  # fmt: skip
     assert found.rows[0].estimate < 1
+
+
+def test_codes_in_other_spelling_are_no_labels_of_their_own() -> None:
+    labels = ["Sports", "Politics"] * 20
+    frame = {"text": [f"Text {i}." for i in range(40)], "label": labels}
+    codes = [label.lower() if i % 2 else None for i, label in enumerate(labels)]
+    with pytest.raises(ValueError, match=r"'politics'.* did you mean 'Politics'"):
+        lh.estimate(frame, codes, label="label", prob="simple")
+    with pytest.raises(ValueError, match="did you mean 'Sports'"):
+        lh.validate(labels, [label.upper() for label in labels], labels=["Sports", "x"])
+
+
+def test_a_series_in_another_order_is_refused() -> None:
+    frame = pd.DataFrame({"text": [f"Text {i}." for i in range(40)], "label": ["a"] * 40})
+    codes = frame["label"].sample(frac=1, random_state=1)
+    for call in (
+        lambda: lh.estimate(frame, codes, label="label", prob="simple"),
+        lambda: lh.validate(frame, codes, label="label"),
+    ):
+        with pytest.raises(ValueError, match=r"another index .*gold\.reindex"):
+            call()
+    assert lh.validate(frame, codes.to_numpy(), label="label").n_gold == 40
+
+
+def test_samples_of_one_label_and_of_several_do_not_mix() -> None:
+    frame = {"text": [f"Text {i}." for i in range(40)], "label": ["a", "b"] * 20}
+    sample = lh.gold_sample(frame, 10, text="text", label="label", several=True, seed=1)
+    coded = SimpleNamespace(codebook=SimpleNamespace(type="label"))
+    with pytest.raises(ValueError, match="gold was drawn where there was several labels"):
+        has_several(coded, sample)
+    assert has_several(frame, sample)
+    assert not has_several(coded, ["a"])

@@ -288,3 +288,49 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         lh.read_gold([])
     with pytest.raises(ValueError, match="coders must be different names"):
         gold.write(path, coders=["text"])
+
+
+def raw(path: Path, header: str, rows: list[str]) -> Path:
+    path.write_text("\n".join([header, *rows]), encoding="utf-8")
+    return path
+
+
+def test_what_spreadsheets_leave_behind_is_no_coder(tmp_path: Path) -> None:
+    gold = sample()
+    rows = [f"{each};yes;;;" for each in gold.ids]
+    path = raw(tmp_path / "gold.csv", "id;ann;notes;;", rows)
+    assert lh.read_gold(path, gold).coders == ["ann"]
+
+
+def test_cells_beyond_the_columns_are_not_lost(tmp_path: Path) -> None:
+    gold = sample()
+    path = raw(tmp_path / "gold.csv", "id;ann", [f"{gold.ids[0]};yes;no"])
+    with pytest.raises(ValueError, match="row 2 has 3 cells, and there are 2 columns"):
+        lh.read_gold(path, gold)
+
+
+@pytest.mark.parametrize("form", ["{:.0f}", "{:.1f}"])
+def test_ids_that_a_spreadsheet_took_for_numbers(tmp_path: Path, form: str) -> None:
+    data = {
+        "text": [f"Text {i}." for i in range(40)],
+        "key": [f"{i:03d}" for i in range(40)],
+    }
+    gold = lh.gold_sample(data, 10, text="text", id="key", seed=1)
+    rows = [f"{form.format(float(each))},yes" for each in gold.ids]
+    path = raw(tmp_path / "gold.csv", "id,ann", rows)
+    assert lh.read_gold(path, gold).codes == [["yes"] * 10]
+    named = lh.gold_sample({**data, "key": [f"k{i}" for i in range(40)]}, 1, text="text",
+                           id="key", seed=1)  # fmt: skip
+    with pytest.raises(ValueError, match="id 'k' is none of the sample's"):
+        lh.read_gold(raw(path, "id,ann", ["k,yes"]), named)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*nowhere\.csv"):
+        lh.read_gold(tmp_path / "nowhere.csv")
+
+
+def test_one_coder_may_be_named_alone(tmp_path: Path) -> None:
+    path = tmp_path / "gold.csv"
+    sample().write(path, coders="bo")
+    assert path.read_text(encoding="utf-8-sig").splitlines()[0].endswith('"bo"')
