@@ -13,7 +13,7 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.research.coding.answers import CANCELLED
+from llamaherd.core.table import CANCELLED
 from llamaherd.research.reports import reproduce as reproducing
 
 if TYPE_CHECKING:
