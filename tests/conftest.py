@@ -73,6 +73,12 @@ def smollm2_path() -> Path:
 
 
 @pytest.fixture(scope="session")
+def smollm2_q4_1_path(smollm2_path: Path) -> Path:
+    """The same as it came, in a type that is worth another."""
+    return smollm2_path.with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+@pytest.fixture(scope="session")
 def gemma3_path() -> Path:
     """A base model with sliding-window attention and a vocabulary of 262k, 253 MB."""
     return _model_path("LLAMAHERD_TEST_GEMMA3", "gemma-3-270m-q4_k_m.gguf")

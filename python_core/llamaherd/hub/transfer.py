@@ -150,6 +150,8 @@ def _try(wanted: Wanted, part: Path, watch: Watch) -> str:
     """Asks for what is missing of the file, and writes it."""
     state = _state_of(part, wanted)
     n_there = part.stat().st_size if state else 0
+    if n_there and n_there == wanted.size_bytes:
+        n_there -= 1  # all is there: a range behind the last byte would be refused
     request = urllib.request.Request(wanted.url)  # noqa: S310 - the scheme was checked
     request.add_header("User-Agent", "llamaherd")
     request.add_header("Accept-Encoding", "identity")

@@ -5,7 +5,10 @@ test_that("a model is requantized, and the report says how", {
   measure$N_ROUNDS <- 1L
   withr::defer(measure$N_ROUNDS <- rounds)
   folder <- withr::local_tempdir()
-  path <- Sys.getenv("LLAMAHERD_TEST_SMOLLM2")
+  path <- file.path(
+    dirname(Sys.getenv("LLAMAHERD_TEST_SMOLLM2")),
+    "SmolLM2-135M-Instruct.Q4_1.gguf"
+  )
   text <- paste("In year", 1:20, "the river rose by", 1:20 %% 7, "feet.")
   report <- model_optimize(path, folder, types = "Q8_0", text = text)
   expect_identical(report$type, c("Q4_1", "Q8_0"))

@@ -146,11 +146,14 @@ def test_a_broken_connection_is_gone_on_with(hub: Hub) -> None:
     assert ranges == [None, "bytes=1000000-", "bytes=1500000-"]
 
 
-def test_what_a_dead_process_left_is_gone_on_with(hub: Hub, cache: Path) -> None:
+@pytest.mark.parametrize("moment", ["done > 2_000_000", "done == total"])
+def test_what_a_dead_process_left_is_gone_on_with(
+    hub: Hub, cache: Path, moment: str
+) -> None:
     program = (
         "import llamaherd as lh, os\n"
         "def step(done, total):\n"
-        "    if done > 2_000_000: os._exit(9)\n"
+        f"    if {moment}: os._exit(9)\n"
         f"lh.download_model({SOURCE + ':Q4_K_M'!r}, progress=step)"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False)

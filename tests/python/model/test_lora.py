@@ -66,7 +66,7 @@ def test_a_real_model_answers_as_a_llama_with_the_same_adapter(
             out = lh.generate_parallel(context, PROMPTS * 3, **settings)
             assert out.texts == alone * 3
     base = answers(smollm2)
-    assert all(one != other for one, other in zip(base, expected, strict=True))
+    assert base != expected
 
 
 def test_scales_count_and_a_scale_of_0_is_none(

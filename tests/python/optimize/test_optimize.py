@@ -126,11 +126,11 @@ def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.model
 @pytest.mark.usefixtures("one_round")
-def test_a_model_is_requantized(smollm2_path: Path, tmp_path: Path) -> None:
+def test_a_model_is_requantized(smollm2_q4_1_path: Path, tmp_path: Path) -> None:
     steps = []
-    before = smollm2_path.stat()
+    before = smollm2_q4_1_path.stat()
     report = lh.model_optimize(
-        smollm2_path,
+        smollm2_q4_1_path,
         tmp_path,
         types=["Q8_0"],
         text=TEXT,
@@ -149,7 +149,7 @@ def test_a_model_is_requantized(smollm2_path: Path, tmp_path: Path) -> None:
     # Which of the two is faster is the machine's business.
     kept = [] if report.chosen is None else [report.path]
     assert list(tmp_path.iterdir()) == kept
-    after = smollm2_path.stat()
+    after = smollm2_q4_1_path.stat()
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     assert steps[-1] == (3, "timing Q8_0")
     with lh.Model(report.path) as model:
@@ -158,12 +158,14 @@ def test_a_model_is_requantized(smollm2_path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.model
 @pytest.mark.usefixtures("one_round")
-def test_what_is_not_close_enough_is_removed(smollm2_path: Path, tmp_path: Path) -> None:
+def test_what_is_not_close_enough_is_removed(
+    smollm2_q4_1_path: Path, tmp_path: Path
+) -> None:
     report = lh.model_optimize(
-        smollm2_path, tmp_path, types=("Q8_0",), max_kl=0, text=TEXT
+        smollm2_q4_1_path, tmp_path, types=("Q8_0",), max_kl=0, text=TEXT
     )
     assert report.chosen is None
-    assert report.path == smollm2_path
+    assert report.path == smollm2_q4_1_path
     assert list(tmp_path.iterdir()) == []
 
 
@@ -182,7 +184,7 @@ class PressedError(Exception):
     ],
 )
 def test_ctrl_c_leaves_nothing(
-    smollm2_path: Path, tmp_path: Path, step: str, kind: type[BaseException]
+    smollm2_q4_1_path: Path, tmp_path: Path, step: str, kind: type[BaseException]
 ) -> None:
     def press(progress: lh.OptimizeProgress) -> None:
         if progress.step == step:
@@ -190,17 +192,17 @@ def test_ctrl_c_leaves_nothing(
 
     with pytest.raises(kind):
         lh.model_optimize(
-            smollm2_path, tmp_path, types=["Q8_0"], text=TEXT, progress=press
+            smollm2_q4_1_path, tmp_path, types=["Q8_0"], text=TEXT, progress=press
         )
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.model
-def test_a_file_is_never_overwritten(smollm2_path: Path, tmp_path: Path) -> None:
-    taken = tmp_path / f"{smollm2_path.stem}.Q8_0.llamaherd.gguf"
+def test_a_file_is_never_overwritten(smollm2_q4_1_path: Path, tmp_path: Path) -> None:
+    taken = tmp_path / f"{smollm2_q4_1_path.stem}.Q8_0.llamaherd.gguf"
     taken.write_text("mine")
     with pytest.raises(ValueError, match=r"Q8_0\.llamaherd\.gguf' exists already"):
-        lh.model_optimize(smollm2_path, tmp_path, text=TEXT)
+        lh.model_optimize(smollm2_q4_1_path, tmp_path, text=TEXT)
     assert taken.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [taken]
 
@@ -239,33 +241,33 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path: Path) -> No
     ],
 )
 def test_bad_arguments_are_named(
-    smollm2_path: Path,
+    smollm2_q4_1_path: Path,
     tmp_path: Path,
     arguments: dict[str, object],
     error: type[Exception],
     message: str,
 ) -> None:
     with pytest.raises(error, match=message):
-        lh.model_optimize(**({"path": smollm2_path, "out": tmp_path} | arguments))
+        lh.model_optimize(**({"path": smollm2_q4_1_path, "out": tmp_path} | arguments))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.model
 def test_no_room_is_said_with_numbers(
-    smollm2_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    smollm2_q4_1_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=50_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(lh.QuantizeError, match=r"has 50 MB free, but the Q8_0 .* 143 MB"):
-        lh.model_optimize(smollm2_path, tmp_path, types=["Q8_0"], text=TEXT)
+        lh.model_optimize(smollm2_q4_1_path, tmp_path, types=["Q8_0"], text=TEXT)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.model
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root may write anywhere")
-def test_a_folder_that_cannot_be_written_to_is_named(smollm2_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_is_named(smollm2_q4_1_path: Path) -> None:
     with pytest.raises(lh.QuantizeError, match=r"out: '/proc/self' (cannot be|has 0 MB)"):
-        lh.model_optimize(smollm2_path, "/proc/self", types=["Q8_0"], text=TEXT)
+        lh.model_optimize(smollm2_q4_1_path, "/proc/self", types=["Q8_0"], text=TEXT)
 
 
 FULL_DISK = """
@@ -282,10 +284,10 @@ except lh.QuantizeError as error:
 @pytest.mark.model
 @pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")
 def test_a_disk_that_becomes_full_leaves_nothing(
-    smollm2_path: Path, tmp_path: Path
+    smollm2_q4_1_path: Path, tmp_path: Path
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(smollm2_path), str(tmp_path), TEXT],
+        [sys.executable, "-c", FULL_DISK, str(smollm2_q4_1_path), str(tmp_path), TEXT],
         capture_output=True,
         encoding="utf-8",
         check=True,
