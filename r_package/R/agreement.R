@@ -23,8 +23,8 @@
 #' A coefficient is NA where it is not defined: if all codes are the same, chance cannot disagree.
 #' Where all coders agree `kappa`, `alpha` and `ac1` have no interval: their formulas give no width.
 #'
-#' @param ... Codes: a [gold_sample()] with codes, a data frame or matrix with a column for each coder,
-#'   or a vector for each.
+#' @param ... Codes: a [gold_sample()] with codes, a data frame or matrix with a column for each
+#'   coder, or a vector for each.
 #'   Factors, text or numbers; NA is missing.
 #' @param scale What distances between codes mean: `"nominal"`, `"ordinal"`, `"interval"` or
 #'   `"ratio"`. NULL: `"ordinal"` for ordered factors, else `"nominal"`.
