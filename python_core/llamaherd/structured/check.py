@@ -46,8 +46,9 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
         SchemaError: It is no valid schema, or the check may take for ever.
     """
     _validator(text)
-    _check_references(json.loads(text))
-    for schema in subschemas(json.loads(text)) if left else ():
+    root = json.loads(text)
+    _check_references(root)
+    for schema in subschemas(root) if left else ():
         named = list(schema.get("patternProperties") or ())
         # Of these jsonschema looks for properties by itself.
         is_own = "unevaluatedProperties" not in schema

@@ -11,6 +11,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.texts import same_rows
+from llamaherd.research.estimation.gold_codes import ids_told
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.statistics import sampling
 
@@ -132,13 +133,11 @@ def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
     """Warns of texts of a sample that the model was told the labels of."""
     rows = same_rows(drawn.texts, [each.text for each in examples])
     if rows:
-        told = ", ".join(drawn.ids[i] for i in rows[:5])
-        more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
         warnings.warn(
             f"{len(rows)} of {len(drawn)} texts of the gold sample are examples of the "
-            f"codebook (ids {told}{more}), whose labels the model was told: accuracy "
-            "measured by them is too high. Leave texts that are examples out of the data "
-            "before you draw",
+            f"codebook (ids {ids_told(drawn.ids, rows)}), whose labels the model was "
+            "told: accuracy measured by them is too high. Leave texts that are examples "
+            "out of the data before you draw",
             UserWarning,
             stacklevel=3,
         )

@@ -73,6 +73,12 @@ class CodeReader:
         return is_something and all(code is None for code, _ in found)
 
 
+def ids_told(ids: Sequence[str], rows: Sequence[int]) -> str:
+    """The ids of the first of these rows, and how many more there are."""
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return ", ".join(ids[i] for i in rows[:5]) + more
+
+
 def told(problems: Sequence[str]) -> str:
     """What is wrong with a sheet: the first of it, and how much there is."""
     if len(problems) == 1:

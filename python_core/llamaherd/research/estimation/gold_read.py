@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.estimation import gold_file
-from llamaherd.research.estimation.gold_codes import CodeReader, told
+from llamaherd.research.estimation.gold_codes import CodeReader, ids_told, told
 from llamaherd.research.estimation.gold_drawn import (
     OURS,
     GoldSample,
@@ -138,13 +138,11 @@ def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
     missing = [i for i in range(len(sample)) if i not in there]
     if not missing:
         return
-    told = ", ".join(sample.ids[i] for i in missing[:5])
-    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     warnings.warn(
         f"{len(missing)} of {len(sample)} texts of the gold sample have no row in what "
-        f"was read (ids {told}{more}), and so no code. If rows were deleted for what is "
-        "in them, the inclusion probabilities are not right any more: leave a code empty "
-        "instead",
+        f"was read (ids {ids_told(sample.ids, missing)}), and so no code. If rows were "
+        "deleted for what is in them, the inclusion probabilities are not right any "
+        "more: leave a code empty instead",
         UserWarning,
         stacklevel=4,
     )
