@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.sampling import SamplingParams
@@ -79,6 +79,26 @@ class Request:
     is_whole: bool = False
     tree: TokenTree | None = None
     logprobs: int | None = None
+
+
+# Fields that change nothing in a result: the prompt beside its tokens, a reason to fail,
+# the schema beside its text in `sampling`, the order of work.
+NEUTRAL = frozenset({"text", "problem", "shape", "priority", "is_whole"})
+_DECISIVE = tuple(each for each in fields(Request) if each.name not in NEUTRAL)
+
+
+def decisive(request: Request) -> dict[str, object]:
+    """Fields that decide the result, those with default values left out.
+
+    All fields are decisive but those that `NEUTRAL` names: a field that is added later
+    is part of every journal key from its first day.
+    """
+    found = {each.name: getattr(request, each.name) for each in _DECISIVE}
+    return {
+        each.name: found[each.name]
+        for each in _DECISIVE
+        if each.default is MISSING or found[each.name] != each.default
+    }
 
 
 def too_long(request: Request, capacity: int, whose: str) -> str:

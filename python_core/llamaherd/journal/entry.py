@@ -18,6 +18,7 @@ _N = TypeVar("_N", int, float)
 # Stands in place of an error with an answer that a stop text ended before its grammar
 # did. All others with "stop" are complete.
 _CUT = "cut off by a stop text"
+_REASONS = ("stop", "length", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +95,23 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     Raises:
         DamagedError: It is not what was written.
     """
+    prompt = f"{row[5]!r:.60}"
     if _digest(row[:-1]) != row[-1]:
         raise DamagedError(
-            f"what is stored for the prompt {row[5]!r:.60} is not what was written"
+            f"what is stored for the prompt {prompt} is not what was written"
         )
-    tokens = array("i")
-    tokens.frombytes(row[9])
-    numbers = array("d")
-    numbers.frombytes(row[12] or b"")
+    # Anybody can write a digest: what else may stand in a row is not left to SQLite,
+    # which takes a value of any type in any column.
+    tokens, numbers = array("i"), array("d")
+    try:
+        _check_types(row)
+        tokens.frombytes(row[9])
+        numbers.frombytes(row[12] or b"")
+        created = datetime.fromtimestamp(row[13], timezone.utc)
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise DamagedError(
+            f"what is stored for the prompt {prompt} is no result: {error}"
+        ) from None
     is_score = row[10] == "stop" and not tokens and bool(numbers)
     return JournalEntry(
         model=row[0],
@@ -118,8 +128,44 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         complete=row[10] == "stop" and (is_score or row[11] is None),
         error=row[11] if row[10] == "error" else None,
         numbers=tuple(_little_endian(numbers)),
-        created=datetime.fromtimestamp(row[13], timezone.utc),
+        created=created,
     )
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "model": str,
+    "model_sha256": bytes,
+    "settings": str,
+    "version": str,
+    "key": bytes,
+    "prompt": str,
+    "n_prompt_tokens": int,
+    "seed": int,
+    "text": (str, type(None)),
+    "tokens": bytes,
+    "finish_reason": str,
+    "error": (str, type(None)),
+    "numbers": (bytes, type(None)),
+    "created": float,
+}
+
+
+def _check_types(row: tuple[Any, ...]) -> None:
+    """Checks that each value is of its column's type and in its range.
+
+    Raises:
+        TypeError: A value has another type.
+        ValueError: A value is out of range, or values contradict each other.
+    """
+    for (name, kind), value in zip(_TYPES.items(), row[:-1], strict=True):
+        if not isinstance(value, kind):
+            raise TypeError(f"its {name} is of type {type(value).__name__}")
+    if row[10] not in _REASONS:
+        raise ValueError(f"its finish_reason is {row[10]!r:.60}")
+    if row[6] < 0 or not 0 <= row[7] < 2**32:
+        raise ValueError(f"it has {row[6]} tokens and the seed {row[7]}")
+    if (row[10] == "error") != (row[8] is None):
+        raise ValueError("it has to have either a text or an error")
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:

@@ -274,9 +274,24 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
     (number,) = db.execute("PRAGMA user_version").fetchone()
     # Not quick_check: that one would not see that the index misses an answer.
     (problem,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-    if problem == "ok" and not _tables() <= _tables_of(db):
-        problem = "its tables are not those that were made"
+    if problem == "ok":
+        problem = _problem_of_schema(db) or "ok"
     return number, problem
+
+
+def _problem_of_schema(db: sqlite3.Connection) -> str:
+    """Why its tables cannot be those of a journal; "": they can.
+
+    Runs add tables of their own, and ANALYZE adds SQLite's. A trigger can change what is
+    stored behind the writer's back, a view can stand for a table, and an index made by
+    hand can be of an expression that fails.
+    """
+    if not _tables() <= _tables_of(db):
+        return "its tables are not those that were made"
+    query = "SELECT type, name FROM sqlite_master WHERE type <> 'table' AND sql NOT NULL"
+    for kind, name in db.execute(query):
+        return f"it has the {kind} {name!r:.60}, which no journal has: remove it"
+    return ""
 
 
 @functools.cache

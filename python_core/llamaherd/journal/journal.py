@@ -13,15 +13,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import JournalError
+from llamaherd.core.errors import JournalError, JournalWarning
 from llamaherd.journal import file as journal_file
 from llamaherd.journal.entry import JournalEntry, entry_of, row_of
 from llamaherd.journal.file import refusals, shown
+from llamaherd.journal.key import MIXED_UP
 from llamaherd.journal.look import SHM, WAL, beside, connect, identity, look
 
 if TYPE_CHECKING:
@@ -56,6 +58,11 @@ SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, see
 FROM result LEFT JOIN origin ON origin.id = result.origin
 """
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
+# Scores of earlier versions, whose keys could be those of other texts.
+_COUNT_MIXED_UP = """
+SELECT count(*) FROM result JOIN origin ON origin.id = result.origin
+WHERE instr(settings, ?) > 0 AND finish_reason <> 'error'
+"""
 _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
 
 
@@ -200,6 +207,13 @@ class Journal:
                 return
         raise sqlite3.OperationalError("another process keeps its log in use")
 
+    @property
+    def n_mixed_up(self) -> int:
+        """Number of scores that an earlier version stored, which are never read again."""
+        with refusals("journal", self.path):
+            (number,) = self._db.execute(_COUNT_MIXED_UP, (MIXED_UP,)).fetchone()
+        return int(number)
+
     def find_model_hash(self, state: str) -> bytes | None:
         """SHA-256 of a model's file, if the file was seen in this very state."""
         with refusals("journal", self.path):
@@ -245,6 +259,19 @@ def _store(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         raise
 
 
+def mixed_up(path: Path, n: int) -> str:
+    """Message about scores of an earlier version that are not read.
+
+    Args:
+        path: Path of the journal.
+        n: Number of these scores.
+    """
+    return (
+        f"{shown(path)} has {n} scores of an earlier version of llamaherd, which could "
+        "store a score under another text's key: they are not read"
+    )
+
+
 def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
     """All results in a journal, in the order in which they were stored first.
 
@@ -257,9 +284,17 @@ def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
     Raises:
         TypeError: `path` is neither text nor a path.
         JournalError: There is no such file, it is no journal, or it is damaged.
+
+    Warns:
+        JournalWarning: Scores of an earlier version were left out.
     """
     file = journal_file.checked_path("path", path)
     with refusals("path", file):
         journal_file.check("path", file)
         rows = look(file, lambda db: db.execute(_SELECT_ALL).fetchall())
-        return [entry_of(row) for row in rows]
+        found = [entry_of(row) for row in rows]
+    read = [entry for entry in found if MIXED_UP not in entry.settings]
+    if len(read) < len(found):
+        told = mixed_up(file, len(found) - len(read))
+        warnings.warn(f"path: {told}", JournalWarning, stacklevel=2)
+    return read

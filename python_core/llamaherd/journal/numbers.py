@@ -7,11 +7,15 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from llamaherd.journal.file import DamagedError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.core.outcome import Output
     from llamaherd.core.request import Request
+
+_WRONG = "the log-probabilities stored for a prompt are not those of its tokens"
 
 
 def numbers_of(output: Output) -> array[float]:
@@ -29,17 +33,34 @@ def numbers_of(output: Output) -> array[float]:
 
 
 def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> Output:
-    """The output that they were stored for."""
+    """The output that they were stored for.
+
+    Raises:
+        DamagedError: They are not numbers that such a request has.
+    """
     if request.tree is not None:
+        if len(numbers) != len(request.tree.tokens):
+            raise DamagedError(_WRONG)
         return replace(output, scores=array("d", numbers))
     if request.logprobs is None:
         return output
-    n = len(output.tokens)
+    try:
+        logprobs, top = _read(len(output.tokens), numbers)
+    except (ValueError, OverflowError, IndexError):
+        raise DamagedError(_WRONG) from None
+    return replace(output, logprobs=logprobs, top_logprobs=top)
+
+
+def _read(n: int, numbers: Sequence[float]) -> tuple[list[float], list[dict[int, float]]]:
     top: list[dict[int, float]] = []
     at = n
     while at < len(numbers):
         end = at + 1 + 2 * int(numbers[at])
+        if not at < end <= len(numbers):
+            raise ValueError
         pairs = numbers[at + 1 : end]
         top.append(dict(zip(map(int, pairs[::2]), pairs[1::2], strict=True)))
         at = end
-    return replace(output, logprobs=list(numbers[:n]), top_logprobs=top)
+    if len(top) != n:
+        raise ValueError
+    return list(numbers[:n]), top

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from llamaherd.core.errors import JournalError
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.journal.entry import JournalEntry
-from llamaherd.journal.file import shown
-from llamaherd.journal.journal import VERSION, Journal
-from llamaherd.journal.key import journal_key, settings_json
+from llamaherd.journal.file import refusals, shown
+from llamaherd.journal.journal import VERSION, Journal, mixed_up
+from llamaherd.journal.key import journal_key, settings_json, settings_of
 from llamaherd.journal.numbers import numbers_of, with_numbers
 from llamaherd.model.tokens import detokenize
 
@@ -163,7 +163,17 @@ class RecordedCall:
                         ),
                     )
             finally:
-                self.problem = writer.problem or self._journal.notice
+                self.problem = (
+                    writer.problem or self._journal.notice or self._mixed_up(known)
+                )
+
+    def _mixed_up(self, known: Mapping[int, Output]) -> str:
+        """Why scores were computed that the journal seems to have; "" if none were."""
+        requests = enumerate(self._call.requests)
+        if all(request.tree is None or i in known for i, request in requests):
+            return ""
+        n = self._journal.n_mixed_up
+        return mixed_up(self._journal.path, n) + ", but computed again" if n else ""
 
     def _recall(self, is_cancelled: Callable[[], bool]) -> dict[int, Output]:
         """Outputs that are stored, by index."""
@@ -173,15 +183,8 @@ class RecordedCall:
                 break
             entry = self._journal.find(self._keys[i])
             if entry is not None:
-                output = Output(
-                    finish=_FINISH[entry.finish_reason],
-                    text=entry.text or "",
-                    tokens=entry.tokens,
-                    n_reused=len(request.tokens),
-                    seed=request.seed,
-                    complete=entry.complete,
-                )
-                known[i] = with_numbers(output, request, entry.numbers)
+                with refusals("journal", self._journal.path):
+                    known[i] = _output(entry, request)
         return known
 
     def _name_loras(self, is_cancelled: Callable[[], bool]) -> bool:
@@ -211,7 +214,7 @@ class RecordedCall:
         return sha256
 
     def _settings_of(self, request: Request) -> str:
-        which = (request.sampling, request.max_tokens, request.stop)
+        which = tuple(settings_of(request).items())
         found = self._settings.get(which)
         if found is None:
             found = self._settings[which] = settings_json(request, self._context)
@@ -244,6 +247,23 @@ class RecordedCall:
             return self._detokenize(tokens)
         except ValueError:  # a token outside the vocabulary, for which the prompt failed
             return " ".join(map(str, tokens))
+
+
+def _output(entry: JournalEntry, request: Request) -> Output:
+    """The output of a request that an entry was stored for.
+
+    Raises:
+        DamagedError: It has numbers that such a request cannot have.
+    """
+    output = Output(
+        finish=_FINISH[entry.finish_reason],
+        text=entry.text or "",
+        tokens=entry.tokens,
+        n_reused=len(request.tokens),
+        seed=request.seed,
+        complete=entry.complete,
+    )
+    return with_numbers(output, request, entry.numbers)
 
 
 class Writer:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd import _r
+from llamaherd.journal.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.model
@@ -324,6 +328,71 @@ def test_a_journal_knows_what_was_scored(context: lh.Context, tmp_path: Path) ->
     assert [r.logprobs for r in answers[0]] == [r.logprobs for r in answers[1]]
     assert [r.top_logprobs for r in answers[0]] == [r.top_logprobs for r in answers[1]]
     assert lh.generate_parallel(context, PROMPTS, **settings).stats.n_journal == 0
+
+
+ALIKE = [  # texts of as many tokens that begin alike
+    "The cat sat on the mat",
+    "The dog ran in the sun",
+    "The sum was not paid out",
+]
+
+
+def test_a_journal_never_returns_numbers_of_another_text(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    calls: list[Callable[..., list[object]]] = [
+        lambda **j: list(lh.perplexity(context, ALIKE, **j).perplexity),
+        lambda **j: (
+            lh.score_parallel(
+                context,
+                ["The capital of France is"] * 3,
+                [" Paris", " London", " Rome"],
+                **j,
+            ).logprob
+        ),
+        lambda **j: (
+            lh.score_parallel(
+                context, ["Hello", "The capital of Spain is"], [" a", " Madrid"], **j
+            ).logprob
+        ),
+        lambda **j: (
+            lh.score_parallel(
+                context, ["Hello", "The capital of Spain is"], [" a", " banana"], **j
+            ).logprob
+        ),
+        lambda **j: lh.classify_parallel(
+            context, ["Label: ", "Label:", "Label:\n"], ["yes", "no"], space=False, **j
+        ).logprob.tolist(),
+    ]
+    path = tmp_path / "journal.sqlite"
+    alone = [call() for call in calls]
+    for _ in range(2):
+        for call, expected in zip(calls, alone, strict=True):
+            assert call(journal=path) == pytest.approx(expected, abs=1e-3)
+    assert lh.perplexity(context, ALIKE, journal=path).stats.n_journal == 3
+
+
+def test_scores_of_earlier_versions_are_not_read(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    first = lh.perplexity(context, ALIKE, journal=path)
+    old = json.dumps({"max_tokens": 5, "score": "0" * 64, "stop": []})
+    entries = [
+        replace(entry, settings=old, text="", key=f"{i:064}")
+        for i, entry in enumerate(lh.journal_read(path))
+    ]
+    path.unlink()
+    with closing(Journal(path)) as journal:
+        journal.add(entries)
+    with pytest.warns(lh.JournalWarning, match="has 3 scores of an earlier version"):
+        assert lh.journal_read(path) == []
+    with pytest.warns(lh.JournalWarning, match="not read, but computed again"):
+        again = lh.perplexity(context, ALIKE, journal=path)
+    assert again.stats.n_journal == 0
+    assert again.perplexity.tolist() == pytest.approx(first.perplexity.tolist(), rel=1e-4)
+    lh.generate_parallel(context, ALIKE, max_tokens=2, journal=path)  # nothing to be told
+    assert lh.perplexity(context, ALIKE, journal=path).stats.n_journal == 3
 
 
 def test_a_job_tells_how_far_it_is_and_may_be_cancelled(context: lh.Context) -> None:

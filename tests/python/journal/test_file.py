@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing, suppress
 from datetime import timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +22,8 @@ from hypothesis import strategies as st
 from journalled import entries, many, request, run
 from llamaherd import JournalError, journal_read
 from llamaherd.journal import look as journal_look
-from llamaherd.journal.journal import Journal
+from llamaherd.journal.entry import _digest
+from llamaherd.journal.journal import _SELECT_ALL, Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +64,17 @@ def overwritten(path: Path) -> None:
     path.write_bytes(content[:4096] + b"x" * (len(content) - 4096))
 
 
+def with_more(sql: str) -> Callable[[Path], None]:
+    """Makes a journal with something in it that no journal has."""
+
+    def make(path: Path) -> None:
+        Journal(path).close()
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(sql)
+
+    return make
+
+
 NO_JOURNALS: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (
         lambda path: path.write_text("a,b\n1,2\n"),
@@ -72,6 +86,15 @@ NO_JOURNALS: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (truncated, "is damaged|cannot be used"),
     "overwritten": (overwritten, "is damaged|cannot be used"),
     "folder": (lambda path: path.mkdir(), "is a folder"),
+    "trigger": (
+        with_more(
+            "CREATE TRIGGER t AFTER INSERT ON result BEGIN "
+            "DELETE FROM result WHERE id = new.id; END"
+        ),
+        "it has the trigger 't', which no journal has",
+    ),
+    "view": (with_more("CREATE VIEW v AS SELECT 1"), "it has the view 'v'"),
+    "index": (with_more("CREATE INDEX i ON result (abs(text))"), "it has the index 'i'"),
 }
 
 
@@ -88,6 +111,41 @@ def test_what_is_no_journal_is_left_as_it_is(folder: Path, kind: str) -> None:
         assert "run.sqlite" in str(caught.value)
     assert before is None or path.read_bytes() == before
     assert sorted(item.name for item in folder.iterdir()) == ["model.gguf", "run.sqlite"]
+
+
+COLUMNS = ("model", "model_sha256", "settings", "version", "key", "prompt",
+           "n_prompt_tokens", "seed", "text", "tokens", "finish_reason", "error",
+           "numbers", "created")  # fmt: skip
+ODD = (None, 7, -1, 2**62, 1.5, math.inf, 1e300, "text", b"bytes", b"")
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("value", ODD, ids=repr)
+def test_values_that_no_result_has_are_damage(
+    folder: Path, column: str, value: object
+) -> None:
+    asked = request([1, 2])
+    object.__setattr__(asked, "logprobs", 1)
+    run(folder, [asked])
+    path = folder / "run.sqlite"
+    place = COLUMNS.index(column)
+    with closing(sqlite3.connect(path)) as db, db:
+        row = list(db.execute(_SELECT_ALL).fetchone())
+        row[place] = value
+        table = "origin" if place < 4 else "result"
+        try:
+            db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+        except sqlite3.IntegrityError:
+            return  # SQLite itself refuses it
+        stored = db.execute(_SELECT_ALL).fetchone()
+        db.execute("UPDATE result SET digest = ?", (_digest(stored[:-1]),))
+    with suppress(JournalError):
+        for entry in journal_read(path):
+            assert isinstance(entry.text, str)
+            assert entry.created.year < 10000
+    with suppress(JournalError):
+        results, _ = run(folder, [asked])
+        assert isinstance(results[0].text, str)
 
 
 def test_places_that_cannot_be_used(folder: Path) -> None:
