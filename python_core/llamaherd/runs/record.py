@@ -7,10 +7,11 @@ import hashlib
 import json
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from llamaherd.journal.file import DamagedError
 from llamaherd.runs.spec import STREAM, canonical_json
+from llamaherd.runs.tables import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.runs.inputs import Input
     from llamaherd.runs.spec import RunSpec
-    from llamaherd.runs.tables import Kind
+
+# Types of the fields that are not text, by their annotations.
+_KINDS: dict[object, type] = {
+    "int": int,
+    "Mapping[str, Any]": dict,
+    "list[list[Any]]": list,
+    "list[tuple[str, Kind]]": list,
+}
 
 # What outputs must agree on to be of one run, and what a message calls it.
 SAME = {
@@ -102,9 +110,34 @@ class Record:
             DamagedError: It is something else.
         """
         try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
+            found = cls(**json.loads(text))
+            found._check()
+        except (TypeError, ValueError, RecursionError) as error:
             raise DamagedError(f"its record of the run cannot be read: {error}") from None
+        return found
+
+    def _check(self) -> None:
+        """Checks that all fields are of their types: anybody can write a journal.
+
+        Raises:
+            TypeError: A field has another type.
+            ValueError: A field is out of range.
+        """
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if type(value) is not _KINDS.get(each.type, str):
+                raise TypeError(f"its {each.name} is {value!r:.60}")
+        is_shard = 1 <= self.shard <= self.n_shards
+        if not is_shard or min(self.n_rows, self.n_embd, self.n_own) < 0:
+            raise ValueError(
+                f"it is of shard {self.shard} of {self.n_shards}, with {self.n_own} of "
+                f"{self.n_rows} rows and {self.n_embd} numbers a vector"
+            )
+        kinds = get_args(Kind)
+        for column in self.columns:
+            name, kind = column
+            if type(name) is not str or kind not in kinds:
+                raise ValueError(f"it has the column {column!r:.60}")
 
 
 def record_of(

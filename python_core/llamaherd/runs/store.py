@@ -39,6 +39,13 @@ CREATE TABLE IF NOT EXISTS run_row (
   PRIMARY KEY (run, place)
 ) WITHOUT ROWID;
 """
+# A run begins after all that began before it, also where the clock was set back since.
+_BEGIN = """
+INSERT INTO run VALUES (
+  ?, ?, max(?, (SELECT coalesce(max(started), 0) + 0.001 FROM run WHERE id <> ?))
+)
+ON CONFLICT (id) DO UPDATE SET record = excluded.record, started = excluded.started
+"""
 _ROWS = "SELECT place, value, vector, digest FROM run_row WHERE run = ?"
 Stored = tuple[int, str, "bytes | None"]
 
@@ -69,11 +76,7 @@ class Store:
         rows = [_row(place, own) for place, own in zip(places, values, strict=True)]
         with refusals("journal", self._path), closing(self._connect()) as db:
             db.execute("BEGIN IMMEDIATE")
-            db.execute(
-                "INSERT INTO run VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-                "record = excluded.record, started = excluded.started",
-                (self._id, self._record.to_json(), time.time()),
-            )
+            db.execute(_BEGIN, (self._id, self._record.to_json(), time.time(), self._id))
             db.executemany(
                 "INSERT OR REPLACE INTO run_row VALUES (?, ?, ?, ?, ?)",
                 [(self._id, *row, _digest(row)) for row in rows],

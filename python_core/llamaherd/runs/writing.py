@@ -144,13 +144,15 @@ def writing(
     columns = source.table.columns
     if spec.output == STREAM:
         is_json = source.format == "jsonl"
-        yield TextWriter(
+        table = TextWriter(
             sys.stdout.buffer,
             list(columns),
             new,
             delimiter="" if is_json else delimiter_of(spec, ""),
             spreadsheet=spec.spreadsheet,
         )
+        sys.stdout.buffer.flush()  # fails now, not after hours, if nobody can read it
+        yield table
         sys.stdout.buffer.flush()
         return
     path = checked_output(spec)

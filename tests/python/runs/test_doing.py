@@ -4,7 +4,7 @@ import csv
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -309,6 +309,60 @@ def refused(journals: list[str], message: str, **keys: Any) -> None:
     with pytest.raises(ValueError, match=message):
         merge_runs(journals, str(out), **keys)
     assert not out.exists()
+
+
+def test_a_clock_that_was_set_back_changes_no_order(
+    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(tmp_path, TEXTS)
+    model = tiny_path("llama")
+    clock = iter([2e9, *[1e9] * 99])
+    now = [next(clock)]
+    monkeypatch.setattr("llamaherd.runs.store.time.time", lambda: now[0])
+    journal = str(tmp_path / "one.journal")
+    first = described(tmp_path, model, journal=journal, sampling=SHORT)
+    other = {**SHORT, "temperature": 1.5}
+    second = described(tmp_path, model, journal=journal, sampling=other)
+    whole = described(tmp_path, model, output="whole.csv", sampling=other)
+    do_run(first, shard=(1, 1))
+    now[0] = next(clock)  # 30 years earlier
+    do_run(second, shard=(1, 1))
+    do_run(whole)
+    merged = tmp_path / "merged.csv"
+    merge_runs([journal], str(merged))
+    assert merged.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    do_run(first, shard=(1, 1))  # from the journal, and it is that of this run again
+    merge_runs([journal], str(merged), overwrite=True)
+    assert merged.read_bytes() != (tmp_path / "whole.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_rows", "3"),
+        ("n_rows", -1),
+        ("shard", 1.5),
+        ("shard", 9),
+        ("n_shards", True),
+        ("columns", [["a", "blob"]]),
+        ("columns", {"a": 1}),
+        ("columns", [1]),
+        ("run", []),
+        ("lora", "x"),
+        ("path", None),
+        ("more", 1),
+    ],
+)
+def test_records_that_no_run_wrote(
+    three: tuple[RunSpec, list[str]], name: str, value: object
+) -> None:
+    _, journals = three
+    with closing(sqlite3.connect(journals[0])) as db, db:
+        [text] = db.execute("SELECT record FROM run").fetchone()
+        changed = json.dumps({**json.loads(text), name: value})
+        db.execute("UPDATE run SET record = ?", (changed,))
+    with pytest.raises(lh.JournalError, match="its record of the run cannot be read"):
+        merge_runs(journals, str(Path(journals[0]).with_name("x.csv")))
 
 
 def test_shards_that_are_missing_or_double(three: tuple[RunSpec, list[str]]) -> None:
