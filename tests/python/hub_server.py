@@ -32,6 +32,8 @@ class Hub:
         cdn: Address of another server that files are to be fetched from.
         lie: Whether what comes is not what the hub says.
         pause_s: Seconds between pieces of 100 kB.
+        by_target: Content by path and query, as they are asked for.
+        odd: Headers in place of an answer's own.
         ranges: Whether parts of files can be asked for.
         requests: Method, path and headers of all.
     """
@@ -44,6 +46,8 @@ class Hub:
     cdn: str | None = None
     lie: bool = False
     pause_s: float = 0
+    by_target: dict[str, bytes] = field(default_factory=dict)
+    odd: dict[str, str] = field(default_factory=dict)
     ranges: bool = True
     url: str = ""
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -78,6 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.hub.requests.append((self.command, path, headers))
+        if self.path in self.hub.by_target:
+            return self.send_plain(self.hub.by_target[self.path])
         if self.hub.refuse:
             return self.refuse(self.hub.refuse.pop(0))
         if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path):
@@ -85,6 +91,18 @@ class _Handler(BaseHTTPRequestHandler):
         if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
             return self.send_file(match[1], match[3], headers, body=body)
         return self.refuse(404)
+
+    def send_plain(self, content: bytes) -> None:
+        """Sends a file as a plain server does, or with odd headers."""
+        odd = self.hub.odd
+        status = 302 if "Location" in odd else 503 if "Retry-After" in odd else 200
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(content))} | odd).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        with suppress(ConnectionError):
+            self.wfile.write(content if status == 200 else b"")
 
     def refuse(self, status: int, code: str = "") -> None:
         self.send_response(status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -28,13 +27,15 @@ from llamaherd.hub.sources import (
     parse,
 )
 from llamaherd.hub.tokens import checked_token, endpoint, is_offline, token_to_use
-from llamaherd.hub.transfer import Wanted, Watch, download, shown_url
+from llamaherd.hub.transfer import Wanted, Watch, address_hash, download, shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+# Bytes. File systems take 255; files in the making have longer names.
+_LONGEST_NAME = 255 - len("..part.json.lock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +224,14 @@ def _named(name: str, cache: Path) -> Path | None:
             f"{name!r} is in the names of several files in the cache: {names}. "
             "Give the whole name"
         )
+    if len({model.size_bytes for model in found}) > 1 or (
+        len(found) > 1 and len({sha256_of(model.path) for model in found}) > 1
+    ):
+        paths = ", ".join(f'"{model.path}" ({model.source or "?"})' for model in found)
+        raise ModelLoadError(
+            f"{name!r} is the name of several files in the cache, which differ: {paths}. "
+            "Give the path, or what it was downloaded from"
+        )
     return found[0].path if found else None
 
 
@@ -235,13 +244,11 @@ def _web(url: str, options: Options) -> Path:
         raise DownloadError(f"{shown_url(url)} names no file")
     if not name.lower().endswith(".gguf"):
         name += ".gguf"
-    target = options.cache / _safe(name)
-    if target.exists() and folders.note_of(target).get("source", url) != shown_url(url):
-        # Another address's file of the same name.
-        target = (
-            target.parent / hashlib.sha256(url.encode()).hexdigest()[:8] / target.name
-        )
-    if target.is_file() and not options.force:
+    # A folder for each whole address: what follows "?" can name another file.
+    address = address_hash(url)
+    target = options.cache / f"web-{address[:16]}" / _safe(name)
+    is_its_own = folders.note_of(target).get("address") == address
+    if target.is_file() and is_its_own and not options.force:
         if options.sha256 is not None:
             _check_content(target, options.sha256)
         options.say(f"Using {target}.")
@@ -258,12 +265,13 @@ def _web(url: str, options: Options) -> Path:
         target=target,
         token=token_to_use(options.token) if is_hub else None,
         sha256=options.sha256,
-        replace=options.force,
+        replace=options.force or not is_its_own,
     )
     offer = Offer(
         files=(RemoteFile(name=name, size_bytes=None, sha256=None),), quantization=None
     )
-    return _downloaded(wanted, shown_url(url), offer, {}, options)
+    note = {"address": address}
+    return _downloaded(wanted, shown_url(url), offer, note, options)
 
 
 # ---- files of the hub -----------------------------------------------------------------
@@ -274,9 +282,9 @@ def _hub(what: HubModel, options: Options) -> Path:
     folder = options.cache / (what.repo.replace("/", "--") + at)
     if not options.force:
         own = sorted(folder.rglob("*.gguf")) if folder.is_dir() else []
-        shared = huggingface.in_hub_cache(what.repo, what.revision)
-        for files in (own, shared):
-            cached = _best_of(files, what)
+        snapshot, shared = huggingface.in_hub_cache(what.repo, what.revision)
+        for root, files in ((folder, own), (snapshot, shared)):
+            cached = _best_of(root, files, what)
             if cached is not None:
                 if options.sha256 is not None:
                     _check_content(cached, options.sha256)
@@ -303,7 +311,9 @@ def _hub_files(
         raise ValueError(f"sha256 cannot be given: {what} has {len(offer.files)} files")
     for file in reversed(offer.files):
         target = folder.joinpath(*(_safe(part) for part in file.name.split("/")))
-        if target.is_file() and not options.force and file is not offer.files[0]:
+        is_there = target.is_file() and not options.force
+        if is_there and _is_of(target, file, commit):
+            path = target
             continue
         expected = options.sha256 or file.sha256
         if file.sha256 not in {None, expected}:
@@ -317,21 +327,43 @@ def _hub_files(
             token=token_to_use(options.token),
             sha256=expected,
             size_bytes=file.size_bytes,
-            replace=options.force,
+            replace=options.force or is_there,
         )
         source = str(replace(what, wanted=file.name))
         path = _downloaded(wanted, source, offer, {"commit": commit}, options)
     return path
 
 
-def _best_of(files: list[Path], what: HubModel) -> Path | None:
-    """Of the files in a cache the one that is meant, if it is there and whole."""
-    there = {path.as_posix(): path for path in files if is_meant(path, what.wanted)}
+def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
+    """Whether a file that is there is the hub's file of that commit."""
+    note = folders.note_of(target)
+    if file.sha256 is not None and "sha256" in note:
+        return bool(note["sha256"] == file.sha256)
+    return bool(note.get("commit") == commit)
+
+
+def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:
+    """Of the files in a cache the one that is meant, if it is there and whole.
+
+    Args:
+        root: Folder that stands for the repository.
+        files: GGUF files in it.
+        what: The model that was asked for.
+    """
+    there = {
+        path.relative_to(root).as_posix(): path
+        for path in files
+        if is_meant(path.relative_to(root).as_posix(), what.wanted)
+    }
     offers = quantizations.offers(
         RemoteFile(name=name, size_bytes=path.stat().st_size, sha256=None)
         for name, path in there.items()
     )
-    whole = [offer for offer in offers if _is_whole(offer)]
+    whole = [
+        offer
+        for offer in offers
+        if _is_whole(offer) and _is_of_one_commit([there[f.name] for f in offer.files])
+    ]
     if not whole:
         return None
     return there[quantizations.choose(str(what), whole, None, None).name]
@@ -340,6 +372,11 @@ def _best_of(files: list[Path], what: HubModel) -> Path | None:
 def _is_whole(offer: Offer) -> bool:
     match = re.search(r"-\d{5}-of-(\d{5})\.gguf$", offer.name)
     return match is None or len(offer.files) == int(match[1])
+
+
+def _is_of_one_commit(parts: list[Path]) -> bool:
+    """Whether parts were downloaded from one version of the repository."""
+    return len({folders.note_of(part).get("commit") for part in parts}) == 1
 
 
 # ---- what both share ------------------------------------------------------------------
@@ -386,6 +423,12 @@ def _safe(name: str) -> str:
     safe = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", name)
     if safe in {"", ".", ".."}:
         raise DownloadError(f"{name!r} cannot be the name of a file")
+    n_bytes = len(safe.encode(errors="replace"))
+    if n_bytes > _LONGEST_NAME:
+        raise DownloadError(
+            f"the name {name[:60]!r}... has {n_bytes} bytes; a file's can have "
+            f"{_LONGEST_NAME} here"
+        )
     return safe
 
 

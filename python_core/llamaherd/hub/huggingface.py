@@ -66,8 +66,12 @@ def file_url(repo: str, revision: str, name: str) -> str:
     return f"{endpoint()}/{repo}/resolve/{quote(revision, safe='')}/{quote(name)}"
 
 
-def in_hub_cache(repo: str, revision: str) -> list[Path]:
-    """GGUF files of a repository that huggingface_hub downloaded for other programs."""
+def in_hub_cache(repo: str, revision: str) -> tuple[Path, list[Path]]:
+    """GGUF files of a repository that huggingface_hub downloaded for other programs.
+
+    Returns:
+        The folder of the repository's files, and the files.
+    """
     folder = hub_cache() / f"models--{repo.replace('/', '--')}"
     commit = revision
     reference = folder / "refs" / revision
@@ -75,8 +79,9 @@ def in_hub_cache(repo: str, revision: str) -> list[Path]:
         commit = reference.read_text(encoding="utf-8").strip()
     snapshot = folder / "snapshots" / commit
     if not re.fullmatch(r"[\w.-]+", commit) or not snapshot.is_dir():
-        return []
-    return sorted(path for path in snapshot.rglob("*.gguf") if path.is_file())
+        return snapshot, []
+    files = sorted(path for path in snapshot.rglob("*.gguf") if path.is_file())
+    return snapshot, files
 
 
 def _library() -> ModuleType:

@@ -156,10 +156,17 @@ def choose(
             f"{source}: no file of it fits into memory. {_shortage(smallest, available)} "
             "Take a smaller model, close other programs, or pass check_memory=False"
         )
-    found = [offer for offer in ranked if _is_meant(offer, wanted)]
+    exact = [each for each in ranked if wanted in (file.name for file in each.files)]
+    found = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
     if not found:
         have = ", ".join(str(offer) for offer in ranked)
         raise ModelLoadError(f"{source}: there is no {wanted!r}; there is {have}")
+    names = sorted(offer.name for offer in found)
+    if wanted.lower().endswith(".gguf") and len(names) > 1:
+        raise ModelLoadError(
+            f"{source}: there are several files of that name: {', '.join(names)}; give "
+            "the path of one"
+        )
     check_fits(source, found[0], ranked, available)
     return found[0]
 

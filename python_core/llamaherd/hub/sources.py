@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from llamaherd.core import checks
 from llamaherd.hub.quantizations import quantization_of
@@ -80,6 +81,12 @@ def parse(source: object, name: str = "source") -> Source:
     match = _SCHEME.match(source)
     scheme = match[1].lower() if match else ""
     if scheme in {"http", "https"}:
+        try:
+            urlsplit(source)
+        except ValueError as error:
+            raise ValueError(
+                f"{name}: {checks.shown(source)} is no address: {error}"
+            ) from None
         return WebFile(source)
     if scheme in {"hf", "huggingface"}:
         return _hub_model(source, _rest(source), name)
@@ -112,10 +119,16 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
     return HubModel(match["repo"], match["revision"] or "main", wanted)
 
 
-def is_meant(path: Path, wanted: str | None) -> bool:
-    """Whether a file in the cache is the one that was asked for."""
+def is_meant(path: str, wanted: str | None) -> bool:
+    """Whether a file in the cache is the one that was asked for.
+
+    Args:
+        path: Its path in the repository.
+        wanted: See `HubModel`. A name without folders is that of a file in none: what the
+            repository has in which folder is known to the hub alone.
+    """
     if wanted is None:
         return True
     if wanted.lower().endswith(".gguf"):
-        return path.as_posix().lower().endswith("/" + wanted.lower())
-    return quantization_of(path.name) == wanted.upper()
+        return path == wanted
+    return quantization_of(path) == wanted.upper()

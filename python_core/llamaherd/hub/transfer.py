@@ -15,7 +15,7 @@ import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 from llamaherd.core.errors import DownloadError
 from llamaherd.core.files import sha256_of
@@ -33,6 +33,7 @@ _TIMEOUT_S = 30.0
 _MOST_TRIES = 5  # in a row without a byte that is new
 _MOST_WAIT_S = 60.0
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
+_DIGITS = re.compile(r"[0-9]{1,18}")
 _SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 
 
@@ -100,6 +101,11 @@ def download(wanted: Wanted, watch: Watch) -> str:
         while True:
             try:
                 return _try(wanted, part, watch)
+            except ValueError as error:  # what a server sent cannot be read
+                raise DownloadError(
+                    f"{shown_url(wanted.url)}: the server's answer cannot be read: "
+                    f"{error}"
+                ) from None
             except (OSError, http.client.HTTPException) as error:
                 wait_s = _wait_s(error, n_tries)
                 reason = _reason(error)
@@ -109,6 +115,11 @@ def download(wanted: Wanted, watch: Watch) -> str:
             if wait_s is None or n_tries >= _MOST_TRIES:
                 raise DownloadError(_failure(wanted, reason, n_now)) from None
             _sleep(wait_s, watch)
+
+
+def address_hash(url: str) -> str:
+    """Hash of all of an address that a server is asked for, in hexadecimal."""
+    return hashlib.sha256(urldefrag(url)[0].encode(errors="surrogatepass")).hexdigest()
 
 
 def shown_url(url: str) -> str:
@@ -248,7 +259,7 @@ def _state_of(part: Path, wanted: Wanted) -> dict[str, Any]:
     try:
         state = json.loads(_state_path(part).read_text(encoding="utf-8"))
         usable = (
-            state["url"] == shown_url(wanted.url)
+            state["url"] == address_hash(wanted.url)
             and state["sha256"] == wanted.sha256
             and (state["sha256"] or state["validator"])
             and part.stat().st_size > 0
@@ -264,7 +275,7 @@ def _write_state(part: Path, wanted: Wanted, response: http.client.HTTPResponse)
     validator = None if etag is None or etag.startswith("W/") else etag
     # With a hash the end is checked anyway, and a hub's copies have other tags.
     state = {
-        "url": shown_url(wanted.url),
+        "url": address_hash(wanted.url),
         "sha256": wanted.sha256,
         "validator": None if wanted.sha256 else validator,
     }
@@ -316,7 +327,8 @@ def _size_of(response: http.client.HTTPResponse, n_there: int) -> int | None:
     """Bytes of the whole file; None: the server does not tell."""
     if response.status == http.HTTPStatus.PARTIAL_CONTENT:
         match = re.fullmatch(
-            r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", "")
+            r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)",
+            response.headers.get("Content-Range", ""),
         )
         if match is None or int(match[1]) != n_there:
             raise DownloadError(
@@ -324,7 +336,12 @@ def _size_of(response: http.client.HTTPResponse, n_there: int) -> int | None:
             )
         return None if match[2] == "*" else int(match[2])
     length = response.headers.get("Content-Length")
-    return int(length) if length and length.isdigit() else None
+    return _number(length)
+
+
+def _number(header: str | None) -> int | None:
+    """A header's number; None if there is none that can be meant."""
+    return int(header) if header and _DIGITS.fullmatch(header) else None
 
 
 def _told_sha256(response: http.client.HTTPResponse, wanted: Wanted) -> str | None:
@@ -363,8 +380,8 @@ def _wait_s(error: Exception, n_tries: int) -> float | None:
     if isinstance(error, urllib.error.HTTPError):
         if error.code not in _RETRIED:
             return None
-        after = error.headers.get("Retry-After", "")
-        if after.isdigit():
+        after = _number(error.headers.get("Retry-After"))
+        if after is not None:
             return min(float(after), _MOST_WAIT_S)
     elif isinstance(error, OSError) and error.errno is not None:
         network = isinstance(error, (ConnectionError, TimeoutError))

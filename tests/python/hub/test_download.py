@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from hub_server import COMMIT, Hub, serving
+from hub_server import COMMIT, Hub, serving, sha256
 from llamaherd.hub import fetch, transfer
 from llamaherd.memory import hardware
 
@@ -115,7 +116,8 @@ def test_files_of_other_programs_are_found(
 def test_the_web_is_asked_for_plain_addresses(hub: Hub, cache: Path) -> None:
     url = f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf?download=true"
     path = get(url)
-    assert path == cache / "tiny-Q8_0.gguf"
+    assert path.parent.parent == cache
+    assert path.name == "tiny-Q8_0.gguf"
     assert path.read_bytes() == Q8
     assert get(url) == path
     assert len(hub.gets()) == 1
@@ -124,6 +126,115 @@ def test_the_web_is_asked_for_plain_addresses(hub: Hub, cache: Path) -> None:
     other = get(f"{hub.url}/else/where/resolve/main/tiny-Q8_0.gguf")
     assert other.read_bytes() == Q4
     assert path.read_bytes() == Q8
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/download?file=a.gguf", "/download?file=b.gguf"),
+        ("/file.gguf?versionId=1", "/file.gguf?versionId=2"),
+        ("/file.gguf?x=1", "/file.gguf"),
+        ("/a/file.gguf", "/b/file.gguf"),
+        ("/a%2Ffile.gguf", "/a/file.gguf"),
+        ("/file", "/file.gguf"),
+        ("/FILE.gguf", "/file.gguf"),
+        ("/file.gguf#a", "/file.gguf#b"),
+    ],
+)
+def test_another_address_is_another_file(hub: Hub, one: str, other: str) -> None:
+    targets = [address.partition("#")[0] for address in (one, other)]
+    hub.by_target = dict(zip(targets, (Q4, Q8), strict=True))
+    for i in (0, 1, 0, 1):
+        path = get(f"{hub.url}{(one, other)[i]}")
+        assert path.read_bytes() == hub.by_target[targets[i]]
+    assert len(hub.gets()) == len(set(targets))
+    wrong = hashlib.sha256(b"GGUF").hexdigest()
+    with pytest.raises(lh.DownloadError, match="another file, or was changed"):
+        get(f"{hub.url}{one}", sha256=wrong)
+
+
+def test_a_file_that_nobody_downloaded_is_of_no_address(hub: Hub, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / "model.gguf").write_bytes(Q4)
+    hub.by_target = {"/model.gguf": Q8}
+    path = get(f"{hub.url}/model.gguf")
+    assert path.read_bytes() == Q8
+    path.with_name("model.gguf.json").unlink()
+    path.write_bytes(Q4)
+    assert get(f"{hub.url}/model.gguf").read_bytes() == Q8
+    # Its name alone is now that of two files.
+    with pytest.raises(lh.ModelLoadError, match="several files in the cache, which dif"):
+        get("model.gguf")
+    (cache / "model.gguf").write_bytes(Q8)
+    assert get("model.gguf").read_bytes() == Q8
+
+
+def test_parts_of_two_commits_are_no_model(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(letter: bytes) -> dict[str, bytes]:
+        names = [f"big-Q4_0-0000{i}-of-00002.gguf" for i in (1, 2)]
+        return {name: b"GGUF" + letter + name.encode() for name in names}
+
+    def of(path: Path) -> dict[str, bytes]:
+        return {p.name: p.read_bytes() for p in path.parent.glob("*.gguf")}
+
+    hub.repos[REPO] = version(b"a")
+    first = get(SOURCE)
+    first.unlink()  # as if the download had broken off after the second part
+    hub.repos[REPO] = version(b"b")
+    monkeypatch.setattr("hub_server.COMMIT", "decade" * 6 + "deca")
+    assert of(get(SOURCE)) == version(b"b")
+    # As if a forced download had broken off: both parts are there, of two versions.
+    note = first.with_name(f"{first.name}.json")
+    note.write_text(note.read_text().replace("decade", "c0ffee"))
+    first.write_bytes(version(b"a")[first.name])
+    n_gets = len(hub.gets())
+    note.write_text(note.read_text().replace(sha256(version(b"b")[first.name]), "0" * 64))
+    assert of(get(SOURCE)) == version(b"b")
+    assert len(hub.gets()) == n_gets + 1
+
+
+def test_a_name_is_that_of_one_file_of_a_repository(hub: Hub) -> None:
+    hub.repos[REPO] = {"tiny.gguf": Q4, "a/tiny.gguf": Q8, "b/own.gguf": Q8}
+    assert get(f"{SOURCE}/a/tiny.gguf").read_bytes() == Q8
+    assert get(f"{SOURCE}/tiny.gguf").read_bytes() == Q4
+    assert get(f"{SOURCE}/own.gguf").read_bytes() == Q8
+    hub.repos["other/tiny-GGUF"] = {"a/tiny.gguf": Q4, "b/tiny.gguf": Q8}
+    with pytest.raises(lh.ModelLoadError, match=r"several.*a/tiny.gguf, b/tiny.gguf"):
+        get("hf:other/tiny-GGUF/tiny.gguf")
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({"Content-Length": "\u00b2"}, None),
+        ({"Content-Length": "1" * 5000}, None),
+        ({"Content-Length": "-1"}, None),
+        ({"Location": "http://[::1"}, "the server's answer cannot be read"),
+        ({"Location": "http://127.0.0.1:99999/x"}, "the server's answer cannot be read|"),
+        ({"Retry-After": "\u00b2"}, "answered 503"),
+        ({"Retry-After": "9" * 5000}, "answered 503"),
+    ],
+)
+def test_odd_headers_are_no_raw_errors(
+    hub: Hub, headers: dict[str, str], message: str | None
+) -> None:
+    hub.by_target = {"/file.gguf": Q4}
+    hub.odd = headers
+    if message is None:
+        with suppress(lh.DownloadError):
+            assert get(f"{hub.url}/file.gguf").read_bytes() == Q4
+        return
+    with pytest.raises(lh.DownloadError, match=message):
+        get(f"{hub.url}/file.gguf")
+
+
+def test_names_and_addresses_that_cannot_be(hub: Hub) -> None:
+    with pytest.raises(lh.DownloadError, match="has 305 bytes; a file's can have"):
+        get(f"{hub.url}/{'a' * 300}.gguf")
+    with pytest.raises(ValueError, match=r"is no address: Invalid IPv6 URL"):
+        get("http://[::1/model.gguf")
 
 
 def test_progress_is_told(hub: Hub) -> None:
