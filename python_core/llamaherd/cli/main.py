@@ -17,6 +17,7 @@ from llamaherd.cli.conventions import (
     failed,
     status_of,
 )
+from llamaherd.cli.streams import closed_streams, fill_streams
 from llamaherd.core.starting import has_started
 
 if TYPE_CHECKING:
@@ -93,15 +94,16 @@ def _group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. Returns the status to exit with."""
+    missing = fill_streams()
     has_started()
     with Termination() as termination:
         try:
-            return _run(arguments)
+            return _run(arguments, missing)
         except (KeyboardInterrupt, click.Abort):
             return Status.TERMINATED if termination.has_come else Status.INTERRUPTED
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
     try:
         status = _group.main(arguments, "llamaherd", standalone_mode=False)
         sys.stdout.flush()
@@ -112,5 +114,5 @@ def _run(arguments: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.FAILED
     except EXPECTED as error:
-        return failed(error, status_of(error))
+        return failed(closed_streams(error, missing) or error, status_of(error))
     return Status.DONE if status is None else int(status)

@@ -1,0 +1,69 @@
+"""The command with standard streams that are closed."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Tiny = Callable[[str], Path]
+
+LLAMAHERD = f"{sys.executable} -m llamaherd.cli"
+
+
+@pytest.mark.parametrize(
+    ("redirected", "status", "told"),
+    [
+        ("-o out.csv >&-", 0, ""),
+        ("-o out.csv 2>&-", 0, ""),
+        ("-o out.csv <&- >&- 2>&-", 0, ""),
+        (">&-", 1, "stdout was closed when the command was started"),
+        (">&- 2>&-", 1, ""),
+    ],
+)
+def test_a_run_with_a_closed_stream(
+    tiny_path: Tiny, tmp_path: Path, redirected: str, status: int, told: str
+) -> None:
+    (tmp_path / "in.csv").write_text("text\na\nb\n")
+    run = f"run in.csv -m {tiny_path('llama')} --prompt '{{text}}' --max-tokens 3"
+    done = shell(f"{LLAMAHERD} {run} {redirected}", tmp_path)
+    assert done.returncode == status, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    if "-o" in redirected:
+        with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        assert [row[0] for row in rows] == ["text", "a", "b"]
+
+
+def test_a_table_from_a_closed_stdin(tiny_path: Tiny, tmp_path: Path) -> None:
+    run = f"run - -m {tiny_path('llama')} --prompt '{{text}}' -o out.csv <&-"
+    done = shell(f"{LLAMAHERD} {run}", tmp_path)
+    assert done.returncode == 1
+    assert "stdin was closed when the command was started" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["--version", "--help", "models list", "doctor"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_no_command_ends_in_a_traceback(
+    tmp_path: Path, command: str, closed: str
+) -> None:
+    done = shell(f"{LLAMAHERD} {command} {closed}", tmp_path)
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode in {0, 1}
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        line, shell=True, cwd=folder, capture_output=True, text=True, check=False
+    )
