@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.core.errors import CutOffError
 from llamaherd.server import errors
 from llamaherd.server.messages import (
     ClientGoneError,
@@ -123,12 +125,13 @@ async def _send_pieces(
     answer: Answer, running: Running, record: Record, send: Send
 ) -> Result:
     """Sends what comes. An error before the first piece still gets its own status."""
-    async for text in running.handle:
-        if record.status:
-            await send_event(send, answer.piece(text))
-        else:
-            await start_events(send)
-            await send_event(send, answer.start() + answer.piece(text))
+    with suppress(CutOffError):  # after the last piece; `result` says what it means
+        async for text in running.handle:
+            if record.status:
+                await send_event(send, answer.piece(text))
+            else:
+                await start_events(send)
+                await send_event(send, answer.start() + answer.piece(text))
     result = await running.result()
     if not record.status:
         await start_events(send)
