@@ -52,7 +52,9 @@ class Answering:
         """Answers one request, whatever comes of it."""
         record: Record = scope["llamaherd.record"]
         try:
-            fields, n_bytes = await read_object(scope, receive, self._house.bodies)
+            fields, n_bytes = await read_object(
+                scope, scope["llamaherd.incoming"], self._house.bodies
+            )
             with self._house.queue.place():
                 wanted, handle = await self._submit(fields, n_bytes)
                 running = self._house.enter(

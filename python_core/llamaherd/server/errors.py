@@ -29,6 +29,7 @@ _TYPES = {
     405: "invalid_request_error",
     408: "invalid_request_error",
     413: "invalid_request_error",
+    415: "invalid_request_error",
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
@@ -142,6 +143,13 @@ def stopping() -> ApiError:
         "the server is stopping",
         code="stopping",
         headers=(("retry-after", "1"), ("connection", "close")),
+    )
+
+
+def too_slow(message: str) -> ApiError:
+    """The request did not come in time."""
+    return ApiError(
+        408, message, code="request_timeout", headers=(("connection", "close"),)
     )
 
 

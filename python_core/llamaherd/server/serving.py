@@ -10,11 +10,12 @@ import signal
 import socket
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
-from llamaherd.server.protocol import BoundedProtocol
+from llamaherd.server.protocol import BoundedProtocol, Connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,9 +91,10 @@ class Server(uvicorn.Server):
     def __init__(
         self, app: Starlette, *, grace_s: float, when_ready: Callable[[], None]
     ) -> None:
+        connections = Connections(app.state.house.connections)
         config = uvicorn.Config(
             app,
-            http=BoundedProtocol,
+            http=cast("Any", partial(BoundedProtocol, connections_=connections)),
             ws="none",
             lifespan="on",
             log_config=None,

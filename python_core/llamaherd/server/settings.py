@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llamaherd.server.protocol import ConnectionLimits
+
+_LIMITS = ConnectionLimits()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -19,6 +23,7 @@ class Settings:
             was trained for.
         api_key: What clients must show; None: nothing.
         hosts: Names that the Host header may have; None: any.
+        connections: Bounds on connections and on slow clients.
     """
 
     model_name: str
@@ -29,6 +34,7 @@ class Settings:
     n_ctx: int | None = None
     api_key: str | None = None
     hosts: frozenset[str] | None = None
+    connections: ConnectionLimits = _LIMITS
 
     def __repr__(self) -> str:
         """Without the key: a repr may end up in a log."""
