@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _MOST_HEAD = 1 << 16  # bytes; one part of it may come on top
 _MOST_PIPELINED = 8  # requests that wait for the one before them
+_MOST_UNHEARD = 1 << 24  # bytes that are read and dropped
 _LINGER_S = 2.0  # for a client that was refused to read why
 
 
@@ -115,6 +116,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._all = connections_
         self._is_counted = False
         self._is_deaf = False  # reads on, but only to see the client go away
+        self._n_unheard = 0
         self._is_refused = False
         self._is_in_head = True
         self._n_head = 0
@@ -156,6 +158,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes come in."""
         if self._is_deaf:
+            self._n_unheard += len(data)
+            if self._n_unheard > _MOST_UNHEARD:
+                self.transport.abort()
             return
         if self._is_in_head and self._n_head == 0 and self._timer is None:
             self._await_head()
@@ -168,7 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is there."""
-        before = self.cycle
+        before: Any = self.cycle
         super().on_headers_complete()  # raises where the path is none
         self._is_in_head = False
         self._stop_timer()
