@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 # Tokenizing so much takes about a millisecond. More is done beside the event loop, and
 # so is reading a grammar.
+_LAST_WORDS_S = 1.0  # a client that reads nothing must not keep the server
 _LONG_BODY = 1 << 14
 
 
@@ -66,6 +67,11 @@ class Answering:
                     self._house.leave(running)
         except ClientGoneError:
             record.is_gone = True
+        except asyncio.CancelledError:  # the server ends at once
+            with suppress(asyncio.TimeoutError):
+                last_words = self._fail(errors.stopping(), record, send)
+                await asyncio.wait_for(last_words, _LAST_WORDS_S)
+            raise
         except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
             await self._fail(error, record, send)
 

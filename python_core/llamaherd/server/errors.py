@@ -20,6 +20,7 @@ from llamaherd.core.errors import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+_KEY = re.compile(r"\['(\w+)'\]")  # of a message, as Python has it
 _NAME = re.compile(r"[a-z_]+")
 _TYPES = {
     400: "invalid_request_error",
@@ -116,6 +117,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
         return None
     asks = "messages" if "messages" in names else "prompt"
     text = text.replace("prompts[0]", asks)  # the library always has a list of them
+    text = _KEY.sub(r".\1", text)
     first = _NAME.match(text)
     param = first.group() if first and first.group() in names else None
     code = "invalid_value"

@@ -159,6 +159,8 @@ def test_schemas_that_masks_cannot_enforce(real: Client) -> None:
             "invalid_value",
         ),
         ({"prompt": "a", "choices": []}, "choices", "invalid_value"),
+        ({"prompt": "a", "priority": 1 << 31}, "priority", "invalid_value"),
+        ({"prompt": "a", "priority": 10**400}, "priority", "invalid_value"),
         (
             {"prompt": "a", "logit_bias": {str(i): 1 for i in range(5000)}},
             "logit_bias",
