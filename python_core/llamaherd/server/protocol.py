@@ -32,6 +32,7 @@ class ConnectionLimits:
         body_s: Seconds for a whole body.
         drain_s: Seconds for which the rest of a body is read after it was refused.
         drain_bytes: Bytes of it at most.
+        stall_s: Seconds for which a client may read nothing of an answer.
         spare_s: Seconds for which a connection without a request is left alone.
     """
 
@@ -41,6 +42,7 @@ class ConnectionLimits:
     body_s: float = 300.0
     drain_s: float = 20.0
     drain_bytes: int = 1 << 28
+    stall_s: float = 60.0
     spare_s: float = 5.0
 
 
@@ -121,6 +123,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head = True
         self._n_head = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
+        self._n_unsent = 0
         self._answered: Any = None  # the cycle whose answer is next; uvicorn has the last
 
     # ---- asyncio tells ----
@@ -144,6 +148,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells every request of it, not only the last, that the client is gone."""
         self._stop_timer()
+        self._stop_stall()
         if self._is_counted:
             self._all.leave(self)
         if self._is_refused:
@@ -168,6 +173,16 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._is_in_head and self._n_head > _MOST_HEAD and not self._is_deaf:
             self.send_400_response("The head of the request is too large.")
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than the answer comes."""
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        self._stop_stall()
 
     # ---- the parser tells ----
 
@@ -197,6 +212,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """An answer has been sent; the next may wait already."""
         following = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
+        if self.transport.get_write_buffer_size() > 0:
+            self._await_reading()
         if self.transport.is_closing():
             return
         if following is not None:
@@ -234,6 +251,27 @@ class BoundedProtocol(HttpToolsProtocol):
     def _on_late(self) -> None:
         self._timer = None
         self.give_up()
+
+    def _await_reading(self) -> None:
+        """Ends the connection if the client reads nothing for long: it keeps a place."""
+        self._stop_stall()
+        self._n_unsent = self.transport.get_write_buffer_size()
+        self._stall = self.loop.call_later(self._all.limits.stall_s, self._on_stalled)
+
+    def _stop_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _on_stalled(self) -> None:
+        self._stall = None
+        n_unsent = self.transport.get_write_buffer_size()
+        if n_unsent == 0:
+            return
+        if n_unsent < self._n_unsent:  # slowly, but it reads
+            self._await_reading()
+        else:
+            self.transport.abort()
 
     def _end_after_this(self) -> None:
         """Takes no more requests than those that are here."""

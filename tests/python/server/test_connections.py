@@ -401,6 +401,39 @@ def test_a_slow_client_does_not_keep_the_server_from_ending(
     link.close()
 
 
+HUGE = {"prompt": "x" * 100_000, "max_tokens": 100}  # more than sockets hold
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_client_that_reads_nothing_loses_its_place(
+    fake: FakeContext, *, stream: bool, closes: bool
+) -> None:
+    limits = ConnectionLimits(stall_s=SOON_S)
+    with served(fake, connections=limits) as client:
+        body = json.dumps({**HUGE, "stream": stream}).encode()
+        link = _connect(client)
+        kind = b"Connection: close\r\n" if closes else b""
+        link.sendall(POST + kind + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
+        wait_until(lambda: client.server.house.queue.n_inside == 0)
+        wait_until(lambda: _n_open(client) == 0)
+        assert _works(client)
+        link.close()
+
+
+def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
+    limits = ConnectionLimits(stall_s=1.0)
+    with served(fake, connections=limits) as client:
+        link = client.connect("/generate", HUGE)
+        wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
+        got = b""
+        while not got.endswith(b"}"):
+            got += link.recv(1 << 16)
+        assert json.loads(got.partition(b"\r\n\r\n")[2])["finish_reason"] == "length"
+        link.close()
+
+
 # ---- many clients ---------------------------------------------------------------------
 
 
