@@ -256,8 +256,8 @@ def _serve_on(
     from llamaherd.run.context import Context  # noqa: PLC0415
     from llamaherd.server import serving  # noqa: PLC0415
     from llamaherd.server.app import create_app  # noqa: PLC0415
+    from llamaherd.server.connections import ConnectionLimits  # noqa: PLC0415
     from llamaherd.server.hosts import hosts_of  # noqa: PLC0415
-    from llamaherd.server.protocol import ConnectionLimits  # noqa: PLC0415
     from llamaherd.server.settings import Settings  # noqa: PLC0415
 
     name, *others = options["aliases"] or [Path(options["model"]).stem]

@@ -13,8 +13,8 @@ from llamaherd.server.errors import ApiError, too_slow
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
+    from llamaherd.server.connections import ConnectionLimits
     from llamaherd.server.limits import Bodies
-    from llamaherd.server.protocol import ConnectionLimits
 
 _MOST_DIGITS = 19
 _JSON = (b"content-type", b"application/json")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
+from llamaherd.server.connections import Connections
 from llamaherd.server.hosts import bound_address
-from llamaherd.server.protocol import BoundedProtocol, Connections
+from llamaherd.server.protocol import BoundedProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.server.protocol import ConnectionLimits
+from llamaherd.server.connections import ConnectionLimits
 
 if TYPE_CHECKING:
     from llamaherd.server.hosts import Hosts

@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llamaherd.server.protocol import ConnectionLimits
+from llamaherd.server.connections import ConnectionLimits
 from served import served
 from waiting import wait_until
 
