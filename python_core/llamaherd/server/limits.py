@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_BODIES = 16  # of the largest size, in memory at once
 _LOOKED_AT = (b"host", b"origin", b"authorization")
+_TIMED = 8  # of so many requests one
 _LONGEST_RETRY_S = 60  # more is not waited for by the clients that there are
 
 
@@ -45,6 +46,7 @@ class Queue:
         self._ctx = ctx
         self._n_waiting = n_waiting
         self.n_inside = 0
+        self._n_seen = 0
         self._mean_s = 1.0  # that a request takes in a slot
 
     @contextmanager
@@ -59,16 +61,19 @@ class Queue:
             if self.n_inside >= self._n_waiting + n_slots:
                 raise self._full(n_slots)
         self.n_inside += 1
-        n_rounds = 1.0  # of all slots, until this one is answered
-        if self.n_inside > 1:
-            n_rounds = max(n_rounds, self.n_inside / self._n_slots)
+        self._n_seen += 1
+        # Counting slots takes time that grows with the requests, so only some are timed.
+        is_timed = self._n_seen % _TIMED == 1
+        # The slots are taken so many times until this one is answered.
+        n_rounds = max(1.0, self.n_inside / self._n_slots) if is_timed else 1.0
         start = self._clock()
         try:
             yield
         finally:
             self.n_inside -= 1
-            took_s = (self._clock() - start) / n_rounds
-            self._mean_s += 0.1 * (took_s - self._mean_s)
+            if is_timed:
+                took_s = (self._clock() - start) / n_rounds
+                self._mean_s += 0.3 * (took_s - self._mean_s)
 
     @property
     def _n_slots(self) -> int:
