@@ -71,7 +71,6 @@ class Answering:
             with suppress(asyncio.TimeoutError):
                 last_words = self._fail(errors.stopping(), record, send)
                 await asyncio.wait_for(last_words, _LAST_WORDS_S)
-            raise
         except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
             await self._fail(error, record, send)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -68,6 +69,8 @@ class Door:
             await self._app(scope, incoming.receive, sent)
         except ApiError as error:
             await send_json(sent, error.status, error.body, error.headers)
+        except asyncio.CancelledError:  # the server ends at once, in the middle of a body
+            record.is_gone = True
         finally:
             self._note(scope, record, time.perf_counter() - start)
 

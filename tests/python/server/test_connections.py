@@ -184,6 +184,42 @@ def test_http_1_0_is_answered_and_closed(client: Client) -> None:
     assert b"connection: close" in answer
 
 
+ODD_TARGETS = [
+    (b"OPTIONS *", {404, 405}),
+    (b"GET http://evil.example/health", {200, 403}),
+    (b"CONNECT localhost:80", {400, 404, 405}),
+    (b"TRACE /health", {405}),
+    (b"GET /health?" + b"a" * 5000, {200}),
+    (b"GET //health", {404}),
+    (b"GET /health/../generate", {404}),
+]
+
+
+@pytest.mark.parametrize(("first", "statuses"), ODD_TARGETS)
+def test_odd_targets(client: Client, first: bytes, statuses: set[int]) -> None:
+    ask = first + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+    assert int(_talk(client, ask).split(b" ")[1]) in statuses
+
+
+@pytest.mark.parametrize(
+    "upgrade",
+    [
+        b"Upgrade: websocket\r\nConnection: Upgrade, close\r\nSec-WebSocket-Key: a\r\n",
+        b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings, close\r\n",
+    ],
+)
+@pytest.mark.parametrize("body", [b"", BODY])
+def test_another_protocol_is_not_spoken(
+    client: Client, upgrade: bytes, body: bytes
+) -> None:
+    length = b"Content-Length: %d\r\n" % len(body)
+    with _connect(client) as link:
+        link.sendall(POST + upgrade + length + b"\r\n" + body)
+        link.shutdown(socket.SHUT_WR)
+        assert not _rest(link).startswith(b"HTTP/1.1 1")
+    assert _works(client)
+
+
 def test_a_body_in_chunks_of_a_byte(client: Client) -> None:
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY)
     ask = POST + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + chunks
