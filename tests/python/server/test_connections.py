@@ -294,11 +294,13 @@ def test_nonsense_within_a_body_in_chunks_is_told(
 
 
 @pytest.mark.parametrize("told", [b"100000000000", b"1001"])
+@pytest.mark.parametrize("path", [*PATHS[:3], b"/completions", b"/chat/completions"])
 def test_a_length_that_is_too_large_gets_413_before_the_body_comes(
-    fake: FakeContext, told: bytes
+    fake: FakeContext, path: bytes, told: bytes
 ) -> None:
     with served(fake, max_body=1000) as client, _connect(client) as link:
-        link.sendall(POST + b"Content-Length: " + told + b"\r\n\r\n{")
+        head = b"POST " + path + b" HTTP/1.1\r\n" + HOST
+        link.sendall(head + b"Content-Length: " + told + b"\r\n\r\n{")
         got = b""
         while not got.endswith(b"}}"):  # though the body has not come
             got += link.recv(1 << 16)

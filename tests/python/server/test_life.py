@@ -107,6 +107,8 @@ def test_a_client_that_reads_nothing_keeps_nobody(chat_model: lh.Model) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         link.close()
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
