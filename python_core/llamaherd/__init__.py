@@ -31,10 +31,12 @@ from llamaherd.core.calibration import (
 from llamaherd.core.embeddings import Embeddings, EmbedProgress, EmbedStats
 from llamaherd.core.errors import (
     AbiMismatchError,
+    AnswerError,
     ChatTemplateError,
     ClusterError,
     ContextClosedError,
     ContextError,
+    CutOffError,
     DownloadError,
     ForkError,
     GenerationError,
@@ -111,6 +113,7 @@ from llamaherd.run.job import Job
 __all__ = [
     "AbiMismatchError",
     "ActorStats",
+    "AnswerError",
     "CachedModel",
     "Calibration",
     "ChatTemplateError",
@@ -123,6 +126,7 @@ __all__ = [
     "ContextClosedError",
     "ContextError",
     "Continuation",
+    "CutOffError",
     "DownloadError",
     "EmbedJob",
     "EmbedProgress",

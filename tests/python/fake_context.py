@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
 
 N_CTX = 512
+# How an answer ends by the prompt's first word, after all its words; else well.
+FAILURES = {"cut": lh.CutOffError, "wrong": lh.AnswerError}
 
 
 def answer(prompt: object, n: int) -> str:
@@ -55,17 +57,14 @@ class FakeHandle:
             self._end("cancelled")
             return
         if str(self.prompt).startswith("fail") or len(self.pieces) == self.fails_at:
-            self.fail(
-                lh.GenerationError(
-                    f"{self.prompt}: it failed", lh.Results([], lh.Stats())
-                )
-            )
+            self._end("error", lh.GenerationError)
             return
         i = len(self.pieces)
         words = answer(self.prompt, i + 1).split(" ")
         self.pieces.append(words[-1] if i == 0 else f" {words[-1]}")
         if i + 1 == self.n_words:
-            self._end("length")
+            failure = FAILURES.get(str(self.prompt).split(" ", 1)[0])
+            self._end("length" if failure is None else "error", failure)
         else:
             self._tell()
 
@@ -73,22 +72,27 @@ class FakeHandle:
         self._error = error
         self._finish()
 
-    def _end(self, reason: Any) -> None:
+    def _end(self, reason: Any, failure: type[lh.GenerationError] | None = None) -> None:
         text = "".join(self.pieces)
-        is_whole = reason != "cancelled"
-        self._result = lh.Result(
+        is_whole = reason not in ("cancelled", "error")
+        result = lh.Result(
             index=0,
             text=text if is_whole else None,
             partial=None if is_whole else text,
             tokens=list(range(len(self.pieces))),
             finish_reason=reason,
             complete=False,
-            error=None,
+            error=None if failure is None else f"{self.prompt}: it failed",
             n_prompt_tokens=7,
             n_reused_tokens=3,
             seed=0,
             stats=RequestStats(queue_s=0.25, first_token_s=0.5),
         )
+        if failure is None:
+            self._result = result
+        else:
+            message = f"the prompt failed: {result.error}"
+            self._error = failure(message, lh.Results([result], lh.Stats()))
         self._finish()
 
     def _finish(self) -> None:

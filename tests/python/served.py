@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.server import serving
 from llamaherd.server.app import create_app
+from llamaherd.server.hosts import hosts_of
 from llamaherd.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Client:
 def served(ctx: Any, *, grace_s: float = 5.0, **settings: Any) -> Iterator[Client]:
     """A server on a context, on this machine, until the block ends."""
     bound = serving.bind("127.0.0.1", 0)
-    settings = {"hosts": serving.host_names(bound, "127.0.0.1"), **settings}
+    settings = {"hosts": hosts_of(bound, "127.0.0.1"), **settings}
     ready = threading.Event()
     app = create_app(ctx, Settings(model_name=NAME, **settings))
     server = serving.Server(app, grace_s=grace_s, when_ready=ready.set)

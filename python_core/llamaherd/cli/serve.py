@@ -45,6 +45,52 @@ def _seconds(
     raise click.BadParameter(f"{value:g} is no positive number.", ctx, param)
 
 
+def _host_names(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> list[str]:
+    if not value:
+        return []
+    from llamaherd.server.hosts import allowed_host  # noqa: PLC0415 - an extra
+
+    try:
+        return [allowed_host(name) for name in value]
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", ctx, param) from None
+
+
+def _model_names(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> list[str]:
+    if not all(name.strip() for name in value):
+        raise click.BadParameter("a name must not be empty.", ctx, param)
+    return [name.strip() for name in value]
+
+
+def _key(given: str | None) -> str | None:
+    """The key that clients must show, from the option or the environment.
+
+    Raises:
+        click.UsageError: No header can have it.
+    """
+    name, key = "--api-key", given
+    if given is None:
+        name, key = KEY_VARIABLE, os.environ.get(KEY_VARIABLE) or None
+    if key is None:
+        return None
+    key = key.strip()  # one from a file ends with a line break
+    if not key:
+        raise click.UsageError(f"{name} must not be empty.")
+    if not key.isprintable() or " " in key:
+        raise click.UsageError(f"{name} must have no spaces and no control characters.")
+    try:
+        key.encode("latin-1")
+    except UnicodeEncodeError:
+        raise click.UsageError(
+            f"{name} must have letters of Latin-1 only: HTTP has no others."
+        ) from None
+    return key
+
+
 @click.command("serve", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.gguf")
 @_where(
@@ -62,13 +108,39 @@ def _seconds(
     help="0: any that is free.",
 )
 @_where(
+    "--allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    callback=_host_names,
+    help="A name that clients may call the server by, beside its own and its addresses; "
+    "may be given several times.",
+)
+@_where(
     "--api-key",
     metavar="KEY",
     help="Clients must show it (Authorization: Bearer KEY); others on this machine can "
     f"see the arguments of programs, so better set {KEY_VARIABLE}.",
 )
 @_where(
-    "--alias", metavar="NAME", help="The model's name for clients; default: its file's."
+    "--no-api-key",
+    is_flag=True,
+    help="Needed for a --host that others can reach, where there is no key: anybody who "
+    "can connect may then use the model.",
+)
+@_where(
+    "--alias",
+    "aliases",
+    metavar="NAME",
+    multiple=True,
+    callback=_model_names,
+    help="The model's name for clients; default: its file's. May be given several times; "
+    "answers have the first.",
+)
+@_where(
+    "--any-model",
+    is_flag=True,
+    help="Answer whatever name a client calls the model by; answers have the right one.",
 )
 @_size(
     "--n-seq-max",
@@ -126,6 +198,14 @@ def _seconds(
     help="Size of a request; larger ones get status 413.",
 )
 @_limits(
+    "--connections",
+    type=_COUNT,
+    default=1024,
+    metavar="N",
+    show_default=True,
+    help="Connections that may be open; more get status 503.",
+)
+@_limits(
     "--max-tokens",
     type=_COUNT,
     default=1024,
@@ -133,13 +213,21 @@ def _seconds(
     show_default=True,
     help="Tokens of a chat's answer if the request names none.",
 )
-def serve(api_key: str | None, host: str, port: int, **options: Any) -> int:  # noqa: ANN401 - as declared above
+def serve(
+    api_key: str | None,
+    host: str,
+    port: int,
+    *,
+    no_api_key: bool,
+    **options: Any,  # noqa: ANN401 - as declared above
+) -> int:
     """Runs the server. Returns the status to exit with."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+    from llamaherd.server.hosts import is_local  # noqa: PLC0415
 
-    key = api_key or os.environ.get(KEY_VARIABLE) or None
-    if api_key == "":
-        return failed("--api-key must not be empty", Status.WRONG_USE)
+    key = _key(api_key)
+    if key is not None and no_api_key:
+        return failed("--no-api-key, but there is a key as well", Status.WRONG_USE)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
     )
@@ -147,12 +235,16 @@ def serve(api_key: str | None, host: str, port: int, **options: Any) -> int:  # 
         bound = serving.bind(host, port)
     except OSError as error:
         return failed(f"cannot listen on {host}:{port}: {error}")
-    if key is None and not serving.is_local(bound):
-        warn(
-            f"everybody who can reach {serving.url(bound)} can use the model: set "
-            f"{KEY_VARIABLE} to ask for a key"
-        )
     with bound:
+        if key is None and not is_local(bound):
+            open_to_all = f"anybody who can reach {serving.url(bound)} can use the model"
+            if not no_api_key:
+                return failed(
+                    f"{open_to_all}: set {KEY_VARIABLE} to ask for a key, or say "
+                    "--no-api-key if that is meant",
+                    Status.WRONG_USE,
+                )
+            warn(open_to_all)
         return _serve_on(bound, host, options, key)
 
 
@@ -164,18 +256,23 @@ def _serve_on(
     from llamaherd.run.context import Context  # noqa: PLC0415
     from llamaherd.server import serving  # noqa: PLC0415
     from llamaherd.server.app import create_app  # noqa: PLC0415
+    from llamaherd.server.connections import ConnectionLimits  # noqa: PLC0415
+    from llamaherd.server.hosts import hosts_of  # noqa: PLC0415
     from llamaherd.server.settings import Settings  # noqa: PLC0415
 
-    name = options["alias"] or Path(options["model"]).stem
+    name, *others = options["aliases"] or [Path(options["model"]).stem]
     settings = Settings(
         model_name=name,
+        aliases=tuple(others),
+        any_model=options["any_model"],
         queue=options["queue"],
         timeout_s=options["timeout"],
         max_body=options["max_body"],
         max_tokens=options["max_tokens"],
         n_ctx=options["n_ctx"],
         api_key=key,
-        hosts=serving.host_names(bound, host),
+        hosts=hosts_of(bound, host, options["allowed_hosts"]),
+        connections=ConnectionLimits(most=serving.room_for(options["connections"])),
     )
     watched = sys.stderr.isatty()
     path = model_path(options["model"], check_memory=True, name="MODEL", progress=watched)

@@ -30,7 +30,8 @@ def integer(name: str, value: object, low: int, high: int = INT32_MAX) -> int:
         raise TypeError(f"{name} must be an integer, not {shown(value)}")
     number = operator.index(value)
     if not low <= number <= high:
-        limit = f"at least {low}" if high == INT32_MAX else f"between {low} and {high}"
+        is_low = number < low and high == INT32_MAX  # a number that nobody chose
+        limit = f"at least {low}" if is_low else f"between {low} and {high}"
         raise ValueError(f"{name} must be {limit}, not {_digits(number)}")
     return number
 

@@ -106,6 +106,17 @@ class PromptError(GenerationError):
     """A prompt could not be run at all: it is empty, or too long."""
 
 
+class AnswerError(GenerationError):
+    """An answer came to its end and does not follow its schema all the same."""
+
+
+class CutOffError(GenerationError):
+    """`max_tokens` cut an answer off before it followed its schema to its end.
+
+    The text so far is `results[0].partial`.
+    """
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended the call.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from threading import RLock
 from typing import TYPE_CHECKING, TypedDict
 
+from llamaherd.core.errors import SamplerError
 from llamaherd.core.outcome import Cost, Counts, Finish, Output, Piece, RunOutcome, Status
 from llamaherd.core.sampling import PLAIN_SETTINGS, SamplingParams
 from llamaherd.native import llguidance
@@ -295,7 +296,19 @@ def check_sampling(
     """
     native, _kept = _native_sampling(params, shape)
     error = ffi.new("lh_error *")
-    check(lib.lh_sampling_check(model, native, error), error)
+    try:
+        check(lib.lh_sampling_check(model, native, error), error)
+    except SamplerError as failed:
+        name = _constraint(params)
+        if not name or str(failed).startswith(name):
+            raise
+        raise SamplerError(f"{name}: {failed}", failed.code) from None
+
+
+def _constraint(params: SamplingParams) -> str:
+    """The setting that answers have to follow; "": none."""
+    names = ("schema", "regex", "grammar", "choices")
+    return next((name for name in names if getattr(params, name) is not None), "")
 
 
 _STATUS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from llamaherd.core.errors import AnswerError, CutOffError, GenerationError
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import Result
 from llamaherd.native import shim
@@ -34,12 +35,17 @@ class Answer(NamedTuple):
     Attributes:
         output: As it came, or an error that keeps its text.
         value: What it says; None without a schema.
-        is_wrong: Whether it came to its end and does not follow the schema all the same.
+        failure: Kind of the failure of an answer that failed.
     """
 
     output: Output
     value: object = None
-    is_wrong: bool = False
+    failure: type[GenerationError] = GenerationError
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it came to its end and does not follow the schema all the same."""
+        return self.failure is AnswerError
 
 
 def checked(request: Request, output: Output) -> Answer:
@@ -57,12 +63,13 @@ def checked(request: Request, output: Output) -> Answer:
             f"the answer was cut off by max_tokens ({request.max_tokens}) before it "
             "followed the schema to its end"
         )
-        return Answer(replace(output, finish=Finish.ERROR, message=problem))
+        cut = replace(output, finish=Finish.ERROR, message=problem)
+        return Answer(cut, failure=CutOffError)
     try:
         return Answer(output, shape.read(output.text))
     except ValueError as error:
         failed = replace(output, finish=Finish.ERROR, message=str(error), complete=False)
-        return Answer(failed, is_wrong=True)
+        return Answer(failed, failure=AnswerError)
 
 
 def again(request: Request, n_tries: int) -> Request:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from llamaherd.core import checks
-from llamaherd.core.errors import GenerationError, PromptError
+from llamaherd.core.errors import PromptError
 from llamaherd.core.outcome import Finish
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
@@ -96,7 +96,9 @@ class Handle:
 
         Raises:
             TimeoutError: It has not ended by then; it goes on.
-            GenerationError: The prompt failed, or its answer does not follow its schema.
+            GenerationError: The prompt failed.
+            AnswerError: Its answer does not follow its schema.
+            CutOffError: `max_tokens` cut its answer off before the schema's end.
             PromptError: It could not be run at all: it is empty, or too long.
             ContextClosedError: The context was closed.
             ContextError: There is not enough memory.
@@ -195,7 +197,7 @@ class Handle:
         answer = checked(self._request, output)
         result = as_result(0, self._request, answer.output, stats, parsed=answer.value)
         if answer.output.finish is Finish.ERROR:
-            kind = PromptError if output.is_rejected else GenerationError
+            kind = PromptError if output.is_rejected else answer.failure
             message = f"the prompt failed: {answer.output.message}"
             self._error = kind(message, Results([result], Stats(n_prompts=1)))
         else:

@@ -235,6 +235,11 @@ def _check_common(
         if all(getattr(own, name) == getattr(each[0], name) for own in different)
     }
     params = SamplingParams(**common)
+    if len(params.logit_bias) > model.n_vocab:
+        raise ValueError(
+            f"logit_bias has {len(params.logit_bias)} tokens, but the model's vocabulary "
+            f"has {model.n_vocab}"
+        )
     shape = constraints.shape(params)
     with model.using() as handle:
         check_sampling(handle, params, shape)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.core.errors import CutOffError
 from llamaherd.server import errors
 from llamaherd.server.messages import (
     ClientGoneError,
@@ -31,6 +33,7 @@ log = logging.getLogger(__name__)
 
 # Tokenizing so much takes about a millisecond. More is done beside the event loop, and
 # so is reading a grammar.
+_LAST_WORDS_S = 1.0  # a client that reads nothing must not keep the server
 _LONG_BODY = 1 << 14
 
 
@@ -50,7 +53,9 @@ class Answering:
         """Answers one request, whatever comes of it."""
         record: Record = scope["llamaherd.record"]
         try:
-            fields, n_bytes = await read_object(scope, receive, self._house.bodies)
+            fields, n_bytes = await read_object(
+                scope, scope["llamaherd.incoming"], self._house.bodies
+            )
             with self._house.queue.place():
                 wanted, handle = await self._submit(fields, n_bytes)
                 running = self._house.enter(
@@ -62,6 +67,10 @@ class Answering:
                     self._house.leave(running)
         except ClientGoneError:
             record.is_gone = True
+        except asyncio.CancelledError:  # the server ends at once
+            with suppress(asyncio.TimeoutError):
+                last_words = self._fail(errors.stopping(), record, send)
+                await asyncio.wait_for(last_words, _LAST_WORDS_S)
         except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
             await self._fail(error, record, send)
 
@@ -123,12 +132,13 @@ async def _send_pieces(
     answer: Answer, running: Running, record: Record, send: Send
 ) -> Result:
     """Sends what comes. An error before the first piece still gets its own status."""
-    async for text in running.handle:
-        if record.status:
-            await send_event(send, answer.piece(text))
-        else:
-            await start_events(send)
-            await send_event(send, answer.start() + answer.piece(text))
+    with suppress(CutOffError):  # after the last piece; `result` says what it means
+        async for text in running.handle:
+            if record.status:
+                await send_event(send, answer.piece(text))
+            else:
+                await start_events(send)
+                await send_event(send, answer.start() + answer.piece(text))
     result = await running.result()
     if not record.status:
         await start_events(send)

@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
 from llamaherd.model.chat import apply_chat_template
 from llamaherd.server.answering import Answering
@@ -25,13 +26,16 @@ from llamaherd.server.metrics import CONTENT_TYPE, Metrics
 from llamaherd.server.openai import Chat, Completions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Collection, Mapping
 
     from starlette.requests import Request
+    from starlette.types import ExceptionHandler
 
     from llamaherd.model.model import Model
     from llamaherd.run.context import Context
     from llamaherd.server.settings import Settings
+
+_POST = ["POST"]
 
 
 def create_app(ctx: Context, settings: Settings) -> Starlette:
@@ -46,20 +50,21 @@ def create_app(ctx: Context, settings: Settings) -> Starlette:
     metrics = Metrics(ctx)
     pages = _Pages(ctx, settings, metrics)
     routes = [
-        Route("/generate", Answering(house, Generate()), methods=["POST"]),
-        Route(
-            "/v1/completions", Answering(house, Completions(settings)), methods=["POST"]
+        Route("/generate", Answering(house, Generate()), methods=_POST),
+        *_with_and_without_v1(
+            Route("/completions", Answering(house, Completions(settings)), methods=_POST),
+            Route(
+                "/chat/completions",
+                Answering(house, Chat(ctx.model, settings)),
+                methods=_POST,
+            ),
+            Route("/models", pages.models),
+            Route("/models/{name:path}", pages.model),
         ),
-        Route(
-            "/v1/chat/completions",
-            Answering(house, Chat(ctx.model, settings)),
-            methods=["POST"],
-        ),
-        Route("/v1/models", pages.models),
-        Route("/v1/models/{name:path}", pages.model),
         Route("/health", pages.health),
         Route("/metrics", pages.metrics),
     ]
+    paths = [route.path for route in routes]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -68,16 +73,21 @@ def create_app(ctx: Context, settings: Settings) -> Starlette:
 
     app = Starlette(
         routes=routes,
-        middleware=[
-            Middleware(
-                Door, Guard(settings), house, metrics, [route.path for route in routes]
-            )
-        ],
-        exception_handlers={HTTPException: _http_error},
+        middleware=[Middleware(Door, Guard(settings), house, metrics, paths)],
+        exception_handlers={HTTPException: _http_errors(paths)},
         lifespan=lifespan,
     )
     app.state.house = house
     return app
+
+
+def _with_and_without_v1(*routes: Route) -> list[Route]:
+    """Routes as OpenAI's clients ask for them: some put no `/v1` before the path."""
+    return [
+        Route(f"{start}{route.path}", route.endpoint, methods=route.methods)
+        for start in ("/v1", "")
+        for route in routes
+    ]
 
 
 def _warm_up(model: Model) -> None:
@@ -92,22 +102,28 @@ class _Pages:
     def __init__(self, ctx: Context, settings: Settings, metrics: Metrics) -> None:
         self._ctx = ctx
         self._metrics = metrics
-        self._model = {
-            "id": settings.model_name,
+        self._settings = settings
+        self._created = int(time.time())
+
+    def _of_name(self, name: str) -> dict[str, object]:
+        return {
+            "id": name,
             "object": "model",
-            "created": int(time.time()),
+            "created": self._created,
             "owned_by": "llamaherd",
         }
 
     async def models(self, _request: Request) -> Response:
-        """The one model that there is."""
-        return _json({"object": "list", "data": [self._model]})
+        """The names of the one model that there is."""
+        data = [self._of_name(name) for name in self._settings.names]
+        return _json({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:
         """The model, if that is its name."""
-        if request.path_params["name"] != self._model["id"]:
+        name = self._settings.name_of(request.path_params["name"])
+        if name is None:
             return _error(ApiError(404, "no such model", code="model_not_found"))
-        return _json(self._model)
+        return _json(self._of_name(name))
 
     async def health(self, _request: Request) -> Response:
         """Whether prompts can run."""
@@ -134,13 +150,19 @@ def _error(error: ApiError) -> Response:
     return _json(error.body, error.status, dict(error.headers))
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    """A path or a method that there is not."""
-    if not isinstance(error, HTTPException):
-        raise error
-    texts = {404: "there is no such path", 405: f"{request.method} is not for this path"}
-    text = texts.get(error.status_code, error.detail)
-    known = ApiError(
-        error.status_code, text, headers=tuple((error.headers or {}).items())
-    )
-    return _error(known)
+def _http_errors(paths: Collection[str]) -> ExceptionHandler:
+    """The answerer of requests whose path or method there is not."""
+    shown = ", ".join(path for path in paths if "{" not in path)
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        headers = dict(error.headers or {})
+        texts = {
+            404: f"there is no path {checks.quoted(request.url.path)}; paths are {shown}",
+            405: f"{request.method} is not for this path, but {headers.get('Allow')}",
+        }
+        text = texts.get(error.status_code, error.detail)
+        return _error(ApiError(error.status_code, text, headers=tuple(headers.items())))
+
+    return http_error

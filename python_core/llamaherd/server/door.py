@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING
 
 from llamaherd.server.errors import ApiError, stopping
-from llamaherd.server.messages import send_json
+from llamaherd.server.messages import Incoming, send_json
 from llamaherd.server.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -58,19 +59,18 @@ class Door:
             return
         start = time.perf_counter()
         scope["llamaherd.record"] = record = Record()
-
-        async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                record.status = message["status"]
-            await send(message)
-
+        incoming = Incoming(scope, receive, self._house.connections)
+        scope["llamaherd.incoming"] = incoming
+        sent = _sending(record, incoming, send)
         try:
             self._guard.check(scope, is_open=scope["path"] in OPEN)
             if self._house.is_ending and scope["path"] != FIGURES:
                 raise stopping()
-            await self._app(scope, receive, noted)
+            await self._app(scope, incoming.receive, sent)
         except ApiError as error:
-            await send_json(noted, error.status, error.body, error.headers)
+            await send_json(sent, error.status, error.body, error.headers)
+        except asyncio.CancelledError:  # the server ends at once, in the middle of a body
+            record.is_gone = True
         finally:
             self._note(scope, record, time.perf_counter() - start)
 
@@ -86,3 +86,35 @@ class Door:
         log.info(
             "%s %s %d %.3f s%s", scope["method"], path, record.outcome, seconds, tokens
         )
+
+
+def _sending(record: Record, incoming: Incoming, send: Send) -> Send:
+    """Sends an answer, and notes its status.
+
+    A connection whose request was not read to its end is closed after the answer: what is
+    left would be taken for the next request, or come forever. Before that the rest is
+    read, so that the client gets to read the answer.
+    """
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            record.status = message["status"]
+            if not incoming.is_whole:
+                message = {**message, "headers": _closing(message["headers"])}
+            await send(message)
+        elif incoming.is_whole or message.get("more_body", False):
+            await send(message)
+        else:
+            await send({**message, "more_body": True})
+            await incoming.drain()
+            await send({"type": "http.response.body", "body": b""})
+
+    return sent
+
+
+def _closing(
+    headers: Iterable[tuple[bytes, bytes]],
+) -> list[tuple[bytes, bytes]]:
+    """Headers of an answer that is the connection's last."""
+    others = [each for each in headers if each[0].lower() != b"connection"]
+    return [*others, (b"connection", b"close")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import (
+    AnswerError,
     ChatTemplateError,
     ContextClosedError,
     GenerationError,
@@ -19,6 +20,7 @@ from llamaherd.core.errors import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+_KEY = re.compile(r"\['(\w+)'\]")  # of a message, as Python has it
 _NAME = re.compile(r"[a-z_]+")
 _TYPES = {
     400: "invalid_request_error",
@@ -28,8 +30,11 @@ _TYPES = {
     405: "invalid_request_error",
     408: "invalid_request_error",
     413: "invalid_request_error",
+    415: "invalid_request_error",
+    422: "invalid_request_error",
     429: "rate_limit_error",
 }
+_NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients obey it
 
 
 class ApiError(Exception):
@@ -103,17 +108,20 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
         return error
     if isinstance(error, (ContextClosedError, ModelClosedError)):
         return stopping()
-    text = str(error)
+    text = _reason(error)
+    if isinstance(error, AnswerError):  # the same request may not do better
+        return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)
     if isinstance(error, GenerationError) and not isinstance(error, PromptError):
         return ApiError(500, text, code="generation_failed")
     if not isinstance(error, (PromptError, TypeError, ValueError)):
         return None
     asks = "messages" if "messages" in names else "prompt"
     text = text.replace("prompts[0]", asks)  # the library always has a list of them
+    text = _KEY.sub(r".\1", text)
     first = _NAME.match(text)
     param = first.group() if first and first.group() in names else None
     code = "invalid_value"
-    if isinstance(error, PromptError):
+    if isinstance(error, PromptError) and param is None:
         param = asks
         code = "context_length_exceeded" if "shorten" in text else "invalid_prompt"
     elif isinstance(error, ChatTemplateError):
@@ -121,6 +129,13 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
     elif isinstance(error, TokenizeError):
         param, code = asks, "invalid_prompt"
     return ApiError(400, text, param=param, code=code)
+
+
+def _reason(error: Exception) -> str:
+    """The message of an error; of a prompt that failed the reason alone."""
+    if isinstance(error, GenerationError) and len(error.results):
+        return str(error.results[0].error)
+    return str(error)
 
 
 def stopping() -> ApiError:
@@ -133,13 +148,20 @@ def stopping() -> ApiError:
     )
 
 
+def too_slow(message: str) -> ApiError:
+    """The request did not come in time."""
+    return ApiError(
+        408, message, code="request_timeout", headers=(("connection", "close"),)
+    )
+
+
 def timed_out(seconds: float) -> ApiError:
     """A request took too long. Trying it again would take as long."""
     return ApiError(
         504,
         f"the request took more than {seconds:g} s",
         code="timeout",
-        headers=(("x-should-retry", "false"),),
+        headers=_NO_RETRY,
     )
 
 

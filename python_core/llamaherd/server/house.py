@@ -24,6 +24,7 @@ class House:
         bodies: How much may be read at once.
         pool: Threads for what would keep the event loop too long.
         timeout_s: Seconds that a request may take; None: any.
+        connections: Bounds on connections and on slow clients.
         is_ending: Whether nothing new may come in, because the server ends.
     """
 
@@ -33,6 +34,7 @@ class House:
         self.bodies = Bodies(settings.max_body)
         self.pool = ThreadPoolExecutor(_N_TOKENIZING, "llamaherd-tokenize")
         self.timeout_s = settings.timeout_s
+        self.connections = settings.connections
         self.is_ending = False
         self._running: set[Running] = set()
 

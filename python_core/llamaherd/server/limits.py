@@ -7,12 +7,11 @@ import math
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from llamaherd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.types import Scope
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import Settings
 
 _MOST_BODIES = 16  # of the largest size, in memory at once
+_LOOKED_AT = (b"host", b"origin", b"authorization")
+_TIMED = 8  # of so many requests one
 _LONGEST_RETRY_S = 60  # more is not waited for by the clients that there are
 
 
@@ -29,15 +30,24 @@ class Queue:
     What waits is what is more than the context has slots. Asking the context how many
     wait would refuse requests that came together while slots are free.
 
+    Args:
+        ctx: Knows how many slots there are.
+        n_waiting: Requests that may wait.
+        clock: Tells seconds.
+
     Attributes:
         n_inside: Requests that run or wait.
     """
 
-    def __init__(self, ctx: Context, n_waiting: int) -> None:
+    def __init__(
+        self, ctx: Context, n_waiting: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
         self._ctx = ctx
         self._n_waiting = n_waiting
         self.n_inside = 0
-        self._mean_s = 1.0
+        self._n_seen = 0
+        self._mean_s = 1.0  # that a request takes in a slot
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -47,20 +57,32 @@ class Queue:
             ApiError: There is none.
         """
         if self.n_inside >= self._n_waiting:
-            n_slots = max(1, self._ctx.load.n_slots)
+            n_slots = self._n_slots
             if self.n_inside >= self._n_waiting + n_slots:
                 raise self._full(n_slots)
         self.n_inside += 1
-        start = time.monotonic()
+        self._n_seen += 1
+        # Counting slots takes time that grows with the requests, so only some are timed.
+        is_timed = self._n_seen % _TIMED == 1
+        # The slots are taken so many times until this one is answered.
+        n_rounds = max(1.0, self.n_inside / self._n_slots) if is_timed else 1.0
+        start = self._clock()
         try:
             yield
         finally:
             self.n_inside -= 1
-            self._mean_s += 0.1 * (time.monotonic() - start - self._mean_s)
+            if is_timed:
+                took_s = (self._clock() - start) / n_rounds
+                self._mean_s += 0.3 * (took_s - self._mean_s)
+
+    @property
+    def _n_slots(self) -> int:
+        return max(1, self._ctx.load.n_slots)
 
     def _full(self, n_slots: int) -> ApiError:
-        until_next = math.ceil(self._mean_s / n_slots)
-        retry = min(_LONGEST_RETRY_S, max(1, until_next))
+        """Tells to come again when what is here now will have been answered."""
+        until_empty = math.ceil(self._mean_s * self.n_inside / n_slots)
+        retry = min(_LONGEST_RETRY_S, max(1, until_empty))
         return ApiError(
             429,
             f"{self._n_waiting} requests wait already",
@@ -106,7 +128,9 @@ class Guard:
 
     def __init__(self, settings: Settings) -> None:
         self._hosts = settings.hosts
-        self._key = None if settings.api_key is None else settings.api_key.encode()
+        key = settings.api_key
+        # Clients differ in how they write letters beyond ASCII.
+        self._keys = () if key is None else (key.encode(), key.encode("latin-1"))
 
     def check(self, scope: Scope, *, is_open: bool) -> None:
         """Looks at the headers of a request.
@@ -122,25 +146,32 @@ class Guard:
         Raises:
             ApiError: It may not come in.
         """
-        host = origin = key = b""
+        given = dict.fromkeys(_LOOKED_AT, b"")
+        seen: set[bytes] = set()
         for name, value in scope["headers"]:
-            if name == b"host":
-                host = value
-            elif name == b"origin":
-                origin = value
-            elif name == b"authorization":
-                key = value
-        if self._hosts is not None and _name_of(host) not in self._hosts:
-            raise ApiError(403, "the Host header names another server", code="host")
+            if name not in given:
+                continue
+            if name in seen:  # programs differ in which one they take
+                text = f"there are several {name.decode().title()} headers"
+                raise ApiError(400, text, code="invalid_http")
+            seen.add(name)
+            given[name] = value
+        host, origin, key = (given[name] for name in _LOOKED_AT)
+        if self._hosts is not None and not self._hosts.admits(host):
+            raise ApiError(
+                403,
+                "the Host header names another server (see --allowed-host)",
+                code="host",
+            )
         if origin and origin.partition(b"://")[2] != host:
             raise ApiError(403, "pages of other origins are not served", code="origin")
-        if self._key is not None and not is_open:
-            self._check_key(self._key, key)
+        if self._keys and not is_open:
+            self._check_key(key)
 
-    @staticmethod
-    def _check_key(wanted: bytes, header: bytes) -> None:
+    def _check_key(self, header: bytes) -> None:
         scheme, _, shown = header.partition(b" ")
-        is_right = hmac.compare_digest(shown.strip(), wanted)
+        shown = shown.strip()
+        is_right = any(hmac.compare_digest(shown, key) for key in self._keys)
         if scheme.lower() != b"bearer" or not is_right:
             raise ApiError(
                 401,
@@ -148,11 +179,3 @@ class Guard:
                 code="invalid_api_key",
                 headers=(("www-authenticate", "Bearer"),),
             )
-
-
-def _name_of(host: bytes) -> str:
-    """The name in a Host header, without its port."""
-    try:
-        return urlsplit(f"//{host.decode('ascii')}").hostname or ""
-    except ValueError:
-        return ""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import ApiError, too_slow
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
+    from llamaherd.server.connections import ConnectionLimits
     from llamaherd.server.limits import Bodies
 
+_MOST_DIGITS = 19
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -28,57 +32,107 @@ class ClientGoneError(Exception):
     """The client went away before it had asked."""
 
 
+class Incoming:
+    """The body of a request as it comes in.
+
+    Args:
+        scope: Of the request.
+        receive: Of the request.
+        limits: How slow a client may be.
+
+    Attributes:
+        is_whole: Whether nothing of it is still to come.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, limits: ConnectionLimits) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._clock = asyncio.get_running_loop().time
+        self._end_s = self._clock() + limits.body_s
+        names = {name for name, _ in scope["headers"]}
+        self.is_whole = not names & {b"content-length", b"transfer-encoding"}
+
+    async def receive(self) -> Message:
+        """The next message of the client's."""
+        message = await self._receive()
+        self._note(message)
+        return message
+
+    async def part(self) -> bytes:
+        """The next part of the body; b"" may be one.
+
+        Raises:
+            ApiError: It did not come in time.
+            ClientGoneError: The client went away.
+        """
+        left = self._end_s - self._clock()
+        try:
+            message = await asyncio.wait_for(
+                self._receive(), min(self._limits.pause_s, left)
+            )
+        except asyncio.TimeoutError:
+            raise too_slow("the body did not come in time") from None
+        self._note(message)
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        body: bytes = message.get("body", b"")
+        return body
+
+    async def drain(self) -> None:
+        """Reads and drops the rest, within limits.
+
+        A client that is still writing would otherwise not read our answer.
+        """
+        self._end_s = self._clock() + self._limits.drain_s
+        n_left = self._limits.drain_bytes
+        with suppress(ApiError, ClientGoneError):
+            while not self.is_whole and n_left > 0:
+                n_left -= len(await self.part())
+
+    def _note(self, message: Message) -> None:
+        self.is_whole = self.is_whole or not message.get("more_body", False)
+
+
 async def read_object(
-    scope: Scope, receive: Receive, bodies: Bodies
+    scope: Scope, incoming: Incoming, bodies: Bodies
 ) -> tuple[dict[str, object], int]:
     """The JSON object that a request has for a body, and the body's bytes.
 
     Raises:
-        ApiError: It is too large, or no JSON object.
+        ApiError: It is too large, too slow, or no JSON object.
         ClientGoneError: The client went away.
     """
+    _check_told(scope, bodies.most)
     body = bytearray()
     try:
-        await _read(scope, receive, bodies, body)
+        while not incoming.is_whole:
+            part = await incoming.part()
+            body += part
+            bodies.take(len(part))
+            if len(body) > bodies.most:
+                raise _too_large(bodies.most)
         return parse_object(body), len(body)
     finally:
         bodies.give_back(len(body))
 
 
-async def _read(scope: Scope, receive: Receive, bodies: Bodies, body: bytearray) -> None:
-    """Fills `body`. What is too large is read to its end, within reason, and not kept.
-
-    A client that is still writing would not read our answer.
-    """
-    n_read = 0
-    is_too_large = _told_length(scope) > bodies.most
-    more = True
-    while more and n_read <= 16 * bodies.most:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        part = message.get("body", b"")
-        more = message.get("more_body", False)
-        n_read += len(part)
-        is_too_large = is_too_large or n_read > bodies.most
-        if not is_too_large:
-            body += part
-            bodies.take(len(part))
-    if is_too_large:
-        raise ApiError(
-            413,
-            f"the body has more than {bodies.most} bytes",
-            code="request_too_large",
-            headers=(("connection", "close"),),
-        )
-
-
-def _told_length(scope: Scope) -> int:
-    """The length that the headers tell; 0: none."""
+def _check_told(scope: Scope, most: int) -> None:
+    """Refuses what cannot be read by what its headers tell, before it is read."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            return int(value)  # the parser of HTTP refuses what is no number
-    return 0
+            # The parser of HTTP refuses what is no number; another server's may not.
+            if not value.isdigit() or len(value) > _MOST_DIGITS:
+                raise ApiError(400, "Content-Length is no length", code="invalid_http")
+            if int(value) > most:
+                raise _too_large(most)
+        elif name == b"content-encoding" and value.lower() != b"identity":
+            raise ApiError(
+                415, "the body must not be compressed", code="unsupported_encoding"
+            )
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(413, f"the body has more than {most} bytes", code="request_too_large")
 
 
 def parse_object(body: bytes | bytearray) -> dict[str, object]:

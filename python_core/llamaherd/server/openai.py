@@ -10,6 +10,11 @@ from llamaherd.model.chat import apply_chat_template
 from llamaherd.run.requests import make_requests
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.generate import temperature_of, token_bias
+from llamaherd.server.neutral import (
+    asks_nothing,
+    is_known,
+    is_of_messages,
+)
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.wanted import Wanted
 
@@ -22,43 +27,16 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     (
         *("model", "max_tokens", "max_completion_tokens", "temperature", "top_p"),
-        *("stop", "seed", "logit_bias", "stream", "stream_options"),
+        *("stop", "seed", "logit_bias", "stream", "stream_options", "ignore_eos"),
     )
 )
-# More fields of OpenAI's, with the values that ask for nothing. So does a null.
-_WITHOUT_MEANING: dict[str, tuple[object, ...]] = {
-    "audio": (),
-    "best_of": (1,),
-    "echo": (False,),
-    "frequency_penalty": (0,),
-    "function_call": ("none",),
-    "functions": ([],),
-    "logprobs": (False,),
-    "metadata": ({},),
-    "modalities": (["text"],),
-    "n": (1,),
-    "parallel_tool_calls": (),
-    "prediction": (),
-    "presence_penalty": (0,),
-    "reasoning_effort": (),
-    "response_format": ({"type": "text"},),
-    "service_tier": ("auto", "default"),
-    "store": (False,),
-    "suffix": ("",),
-    "tool_choice": ("none",),
-    "tools": ([],),
-    "top_logprobs": (),
-    "verbosity": (),
-    "web_search_options": (),
-}
-# Texts that tell OpenAI who is asking.
-_NAMES_OF_USERS = frozenset(("user", "safety_identifier", "prompt_cache_key"))
 _ROLES = {
     "system": "system",
     "developer": "system",
     "user": "user",
     "assistant": "assistant",
 }
+_OF_STREAMS = frozenset(("include_obfuscation", "continuous_usage_stats"))
 _MAX_TOKENS = 16  # of a completion, where nobody told
 
 
@@ -73,7 +51,7 @@ class Completions:
     def understand(self, fields: dict[str, object]) -> Wanted:
         """See `Shape`."""
         given = _given(fields, self.fields)
-        _check_model(given, self._settings.model_name)
+        _check_model(given, self._settings)
         return Wanted(
             prompt=_one_prompt(given),
             params=_params(given, _told_max_tokens(given) or _MAX_TOKENS),
@@ -98,7 +76,7 @@ class Chat:
     def understand(self, fields: dict[str, object]) -> Wanted:
         """See `Shape`."""
         given = _given(fields, self.fields)
-        _check_model(given, self._settings.model_name)
+        _check_model(given, self._settings)
         max_tokens = _told_max_tokens(given)
         prompt: object = apply_chat_template(self._model, chat_messages(given))
         if max_tokens is None:
@@ -141,8 +119,7 @@ def _message(name: str, message: object) -> dict[str, object]:
     if not isinstance(message, dict):
         raise bad_field(name, f"{name} must be an object with role and content")
     for key, value in message.items():
-        # Clients send an answer's message back, with nulls for all that it has not.
-        if key not in {"role", "content"} and value not in (None, []):
+        if key not in {"role", "content"} and not is_of_messages(key, value):
             raise unknown_field(f"{name}.{key}")
     role = message.get("role")
     if not isinstance(role, str) or role not in _ROLES:
@@ -160,10 +137,11 @@ def _content(name: str, message: Mapping[str, object]) -> str:
         raise bad_field(name, f"{name} must be a text or a list of texts")
     texts = []
     for i, part in enumerate(content):
-        if not isinstance(part, dict) or part.keys() != {"type", "text"}:
+        is_text = isinstance(part, dict) and part.get("type") == "text"
+        if not is_text or not isinstance(part.get("text"), str):
             raise bad_field(f"{name}[{i}]", f"{name}[{i}] must be a part of type text")
-        if part["type"] != "text" or not isinstance(part["text"], str):
-            raise bad_field(f"{name}[{i}]", f"{name}[{i}] must be a part of type text")
+        for key in part.keys() - {"type", "text", "cache_control"}:
+            raise unknown_field(f"{name}[{i}].{key}")
         texts.append(part["text"])
     return "".join(texts)
 
@@ -179,23 +157,22 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
         if name in names:
             if value is not None:
                 given[name] = value
-        elif name in _NAMES_OF_USERS and isinstance(value, (str, type(None))):
-            pass
-        elif name not in _WITHOUT_MEANING or (
-            value is not None and value not in _WITHOUT_MEANING[name]
-        ):
-            is_known = name in _WITHOUT_MEANING  # and cannot be had: no slip
-            raise unknown_field(name, () if is_known else names)
+        elif not asks_nothing(name, value):
+            # One that is known and cannot be had is no slip.
+            raise unknown_field(name, () if is_known(name) else names)
     return given
 
 
-def _check_model(given: Mapping[str, object], name: str) -> None:
+def _check_model(given: Mapping[str, object], settings: Settings) -> None:
     """An answer must not come from another model than the one that was asked."""
-    asked = given.get("model", name)
-    if asked != name:
+    asked = given.get("model", settings.model_name)
+    if not isinstance(asked, str):
+        raise bad_field("model", f"model must be a text, not {checks.shown(asked)}")
+    if settings.name_of(asked) is None:
         raise ApiError(
             404,
-            f"the model here is {name!r}, not {checks.shown(asked)}",
+            f"the model here is {settings.model_name!r}, not {checks.quoted(asked)} (see "
+            "--alias and --any-model)",
             param="model",
             code="model_not_found",
         )
@@ -243,6 +220,7 @@ def _params(given: Mapping[str, object], max_tokens: int) -> SamplingParams:
         stop=checks.stop_texts("stop", given.get("stop")),
         seed=seed,
         logit_bias=_bias(given.get("logit_bias", {})),
+        ignore_eos=_flag(given, "ignore_eos"),
     )
 
 
@@ -269,7 +247,7 @@ def _with_usage(given: Mapping[str, object]) -> bool:
     if not isinstance(options, dict):
         raise bad_field("stream_options", "stream_options must be an object")
     for name, value in options.items():
-        is_harmless = name == "include_obfuscation" and value in (False, None)
+        is_harmless = name in _OF_STREAMS and (value is None or value is False)
         if name != "include_usage" and not is_harmless:
             known = ("stream_options.include_usage",)
             raise unknown_field(f"stream_options.{name}", known)

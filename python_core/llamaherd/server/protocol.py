@@ -1,42 +1,253 @@
-"""HTTP as uvicorn speaks it, but that the head of a request is bounded."""
+"""HTTP as uvicorn speaks it, with bounds on connections and on the heads of requests."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from llamaherd.server.errors import ApiError, too_slow
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from llamaherd.server.connections import Connections
 
 _MOST_HEAD = 1 << 16  # bytes; one part of it may come on top
+_MOST_PIPELINED = 8  # requests that wait for the one before them
+_MOST_UNHEARD = 1 << 24  # bytes that are read and dropped
+_LINGER_S = 2.0  # for a client that was refused to read why
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Ends a connection whose request's head never ends: the parser would keep it all.
+    """One connection.
 
-    It writes no log of its own either, whatever the program's loggers are: there would be
-    queries in it, and those may be anything.
+    Ends it when the head of a request is too long or too slow: the parser would keep it
+    all. Writes no log of its own, whatever the program's loggers are: there would be
+    queries in it, and those may be anything. What it refuses itself has the shape of all
+    errors.
+
+    Args:
+        settings: uvicorn's.
+        connections_: All connections of the server.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:  # noqa: ANN401 - uvicorn's
+    def __init__(self, *args: Any, connections_: Connections, **settings: Any) -> None:  # noqa: ANN401 - uvicorn's
         super().__init__(*args, **settings)
         self.access_log = False
+        self._all = connections_
+        self._is_counted = False
+        self._is_deaf = False  # reads on, but only to see the client go away
+        self._n_unheard = 0
+        self._is_refused = False
         self._is_in_head = True
         self._n_head = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
+        self._n_unsent = 0
+        self._answered: Any = None  # the cycle whose answer is next; uvicorn has the last
+
+    # ---- asyncio tells ----
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Counts it, or refuses it."""
+        super().connection_made(transport)
+        self._is_counted = self._all.enter(self, self.loop.time())
+        if self._is_counted:
+            self._await_head()
+        else:
+            self._refuse(
+                ApiError(
+                    503,
+                    f"{self._all.limits.most} connections are open already",
+                    code="too_many_connections",
+                    headers=(("retry-after", "1"),),
+                )
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tells every request of it, not only the last, that the client is gone."""
+        self._stop_timer()
+        self._stop_stall()
+        if self._is_counted:
+            self._all.leave(self)
+        if self._is_refused:
+            self._all.forget_refused()
+        cycle = self._answered
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.pipeline.clear()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Bytes come in."""
+        if self._is_deaf:
+            self._n_unheard += len(data)
+            if self._n_unheard > _MOST_UNHEARD:
+                self.transport.abort()
+            return
+        if self._is_in_head and self._n_head == 0 and self._timer is None:
+            self._await_head()
         self._n_head += len(data)
         super().data_received(data)
-        is_too_large = self._is_in_head and self._n_head > _MOST_HEAD
-        if is_too_large and not self.transport.is_closing():
+        if self._is_in_head and self._n_head > _MOST_HEAD and not self._is_deaf:
             self.send_400_response("The head of the request is too large.")
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than the answer comes."""
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        self._stop_stall()
+
+    # ---- the parser tells ----
 
     def on_headers_complete(self) -> None:
         """The head is there."""
+        before: Any = self.cycle
+        super().on_headers_complete()  # raises where the path is none
         self._is_in_head = False
-        super().on_headers_complete()
+        self._stop_timer()
+        self._all.set_busy(self)
+        if before is None or before.response_complete:
+            self._answered = self.cycle
+        elif len(self.pipeline) > _MOST_PIPELINED:
+            self._end_after_this()
+        else:  # uvicorn would read no more, and not see the client go away
+            self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
         """What comes next is another head."""
         self._is_in_head = True
         self._n_head = 0
         super().on_message_complete()
+
+    # ---- uvicorn tells ----
+
+    def on_response_complete(self) -> None:
+        """An answer has been sent; the next may wait already."""
+        following = self.pipeline[-1][0] if self.pipeline else None
+        super().on_response_complete()
+        if self.transport.get_write_buffer_size() > 0:
+            self._await_reading()
+        if self.transport.is_closing():
+            return
+        if following is not None:
+            self._answered = following
+        elif self._is_deaf:
+            self.transport.close()
+        else:
+            self._all.set_idle(self, self.loop.time())
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP; not in the middle of another answer."""
+        self._refuse(ApiError(400, msg, code="invalid_http"))
+
+    def give_up(self) -> None:
+        """Ends a connection without a request, in favour of another."""
+        if self._n_head > 0 and self._is_in_head:
+            self._refuse(too_slow("the head of the request did not come in time"))
+        else:
+            self.transport.close()
+
+    # ---- inside ----
+
+    @property
+    def _is_answering(self) -> bool:
+        return self._answered is not None and not self._answered.response_complete
+
+    def _await_head(self) -> None:
+        self._timer = self.loop.call_later(self._all.limits.head_s, self._on_late)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_late(self) -> None:
+        self._timer = None
+        self.give_up()
+
+    def _await_reading(self) -> None:
+        """Ends the connection if the client reads nothing for long: it keeps a place."""
+        self._stop_stall()
+        self._n_unsent = self.transport.get_write_buffer_size()
+        self._stall = self.loop.call_later(self._all.limits.stall_s, self._on_stalled)
+
+    def _stop_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _on_stalled(self) -> None:
+        self._stall = None
+        n_unsent = self.transport.get_write_buffer_size()
+        if n_unsent == 0:
+            return
+        if n_unsent < self._n_unsent:  # slowly, but it reads
+            self._await_reading()
+        else:
+            self.transport.abort()
+
+    def _end_after_this(self) -> None:
+        """Takes no more requests than those that are here."""
+        self._is_deaf = True
+        self._stop_timer()
+        last = self.pipeline[0][0] if self.pipeline else self._answered
+        last.keep_alive = False
+
+    def _drop_unread(self) -> bool:
+        """Drops the last request if the rest of its body cannot be read.
+
+        Returns:
+            Whether nothing else is being answered, so that the client can be told.
+        """
+        if self._is_in_head:
+            return False
+        if self.pipeline:
+            self.pipeline.popleft()
+            return False
+        cycle = self._answered
+        cycle.disconnected = True
+        cycle.message_event.set()
+        if cycle.response_started:
+            self.transport.close()
+        return not cycle.response_started
+
+    def _refuse(self, error: ApiError) -> None:
+        """Tells the client why, and gives it time to read that.
+
+        Closing at once would reset the connection where bytes of it are unread, and the
+        answer would be lost.
+        """
+        if self.transport.is_closing() or self._is_refused:
+            return
+        if self._is_answering and not self._drop_unread():
+            self._end_after_this()
+            return
+        self._is_deaf = self._is_refused = True
+        self._stop_timer()
+        if not self._all.refuse():
+            self.transport.abort()
+            return
+        self._timer = self.loop.call_later(_LINGER_S, self.transport.abort)
+        self.transport.write(_answer(error))
+        self.transport.write_eof()
+
+
+def _answer(error: ApiError) -> bytes:
+    """A whole answer, of the shape that all errors have."""
+    body = json.dumps(error.body).encode("ascii")
+    headers = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        **dict(error.headers),
+        "connection": "close",
+    }
+    lines = [f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items()]
+    return b"".join((STATUS_LINE[error.status], *lines, b"\r\n", body))

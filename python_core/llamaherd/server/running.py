@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from llamaherd.core.errors import CutOffError
 from llamaherd.server.errors import ApiError, stopping, timed_out
 
 if TYPE_CHECKING:
@@ -12,6 +14,19 @@ if TYPE_CHECKING:
 
     from llamaherd.core.results import Result
     from llamaherd.run.handle import Handle
+
+
+def as_cut(error: CutOffError) -> Result:
+    """The result of an answer that max_tokens cut off, with the text so far."""
+    failed: Result = error.results[0]
+    return replace(
+        failed,
+        text=failed.partial or "",
+        partial=None,
+        finish_reason="length",
+        error=None,
+    )
+
 
 Reason = Literal["gone", "timeout", "stopping"]
 
@@ -59,11 +74,17 @@ class Running:
     async def result(self) -> Result:
         """The result, once it is there.
 
+        An answer that max_tokens cut off before the end of its schema is one of finish
+        reason "length", as an answer without a schema is: the client set both.
+
         Raises:
             ApiError: It was ended before its time.
             GenerationError: It failed.
         """
-        result: Result = await self.handle
+        try:
+            result: Result = await self.handle
+        except CutOffError as error:
+            return as_cut(error)
         if result.finish_reason == "cancelled":
             raise self._error()
         return result

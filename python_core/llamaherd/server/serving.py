@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import signal
 import socket
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
+from llamaherd.server.connections import Connections
+from llamaherd.server.hosts import bound_address
 from llamaherd.server.protocol import BoundedProtocol
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from llamaherd.server.house import House
 
-_LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+_OTHER_FILES = 32  # models, logs, the event loop's
 _KEEP_ALIVE_S = 60  # longer than clients keep a connection that they do not use
 _LAST_S = 2  # for telling clients that their time is over
 _LOOK_S = 0.05  # between two looks at whether all have ended
@@ -50,26 +52,31 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def is_local(bound: socket.socket) -> bool:
-    """Whether only this machine can connect."""
-    return ipaddress.ip_address(_address(bound)).is_loopback
+def room_for(most: int) -> int:
+    """The number of connections that this process may have, at most as many as asked for.
 
-
-def host_names(bound: socket.socket, host: str) -> frozenset[str] | None:
-    """Names that clients on this machine call it; None: it is for others as well."""
-    if not is_local(bound):
-        return None
-    return frozenset((*_LOCAL_NAMES, _address(bound), host.lower()))
+    Raises the limit on open files as far as that needs and the system allows.
+    """
+    try:
+        import resource  # noqa: PLC0415 - Windows has none, and no such limit
+    except ImportError:
+        return most
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Those that were refused stay open until they have read why.
+    wanted = 2 * most + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return most
+    most_files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, hard))
+        soft = most_files
+    return max(1, min(most, (soft - _OTHER_FILES) // 2))
 
 
 def url(bound: socket.socket) -> str:
     """Where clients find it."""
-    address, port = _address(bound), bound.getsockname()[1]
+    address, port = bound_address(bound), bound.getsockname()[1]
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-
-
-def _address(bound: socket.socket) -> str:
-    return str(bound.getsockname()[0]).partition("%")[0]
 
 
 class Server(uvicorn.Server):
@@ -90,9 +97,10 @@ class Server(uvicorn.Server):
     def __init__(
         self, app: Starlette, *, grace_s: float, when_ready: Callable[[], None]
     ) -> None:
+        connections = Connections(app.state.house.connections)
         config = uvicorn.Config(
             app,
-            http=BoundedProtocol,
+            http=cast("Any", partial(BoundedProtocol, connections_=connections)),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from llamaherd import __version__
-from llamaherd.cli import main
+from llamaherd.cli import main, serve
 from llamaherd.cli.main import COMMANDS
 from llamaherd.cli.serve import KEY_VARIABLE
 
@@ -157,21 +157,99 @@ def test_a_port_in_use_is_told_before_the_model_is_loaded(
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_other_machines_without_a_key_are_warned_of(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+EVERYWHERE = ["serve", "no.gguf", "--port", "0", "--host", "0.0.0.0"]
+
+
+@pytest.fixture
+def no_key(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    everywhere = ["serve", "no.gguf", "--port", "0", "--host", "0.0.0.0"]
-    assert main(everywhere) == 1
-    assert KEY_VARIABLE in capsys.readouterr().err
-    assert main([*everywhere, "--api-key", "secret"]) == 1
-    monkeypatch.setenv(KEY_VARIABLE, "secret")
-    assert main(everywhere) == 1
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("no_key")
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+def test_other_machines_without_a_key_must_be_meant(
+    capsys: pytest.CaptureFixture[str], host: str
+) -> None:
+    command = [*EVERYWHERE[:-1], host]
+    assert main(command) in {1, 2}
+    error = capsys.readouterr().err
+    assert KEY_VARIABLE in error or "cannot listen" in error
+    assert "no.gguf" not in error  # before the model is looked for
+
+
+def test_other_machines_with_a_key_or_without_one_said_twice(
+    capsys: pytest.CaptureFixture[str], no_key: pytest.MonkeyPatch
+) -> None:
+    assert main([*EVERYWHERE, "--no-api-key"]) == 1
+    error = capsys.readouterr().err
+    assert "warning: anybody who can reach" in error
+    assert "no.gguf" in error
+    assert main([*EVERYWHERE, "--api-key", "secret"]) == 1
+    no_key.setenv(KEY_VARIABLE, "secret")
+    assert main(EVERYWHERE) == 1
     error = capsys.readouterr().err
     assert KEY_VARIABLE not in error
     assert "secret" not in error
-    assert main([*everywhere, "--api-key", ""]) == 2
-    assert "--api-key must not be empty" in capsys.readouterr().err
+    assert main([*EVERYWHERE, "--no-api-key"]) == 2
+    assert "there is a key as well" in capsys.readouterr().err
+
+
+BAD_KEYS = [
+    ("", "must not be empty"),
+    ("  ", "must not be empty"),
+    ("\n", "must not be empty"),
+    ("a b", "no spaces"),
+    ("a\tb", "no spaces and no control"),
+    ("a\x07b", "no control"),
+    ("a\nb", "no control"),
+    ("ключ", "Latin-1"),
+    ("a\ud800", "control"),
+]
+
+
+@pytest.mark.parametrize(("key", "message"), BAD_KEYS)
+def test_keys_that_no_header_can_have(
+    capsys: pytest.CaptureFixture[str],
+    no_key: pytest.MonkeyPatch,
+    key: str,
+    message: str,
+) -> None:
+    assert main([*EVERYWHERE, "--api-key", key]) == 2
+    error = capsys.readouterr().err
+    assert "--api-key must" in error
+    assert message in error
+    if key and not key.endswith("\ud800"):
+        no_key.setenv(KEY_VARIABLE, key)
+        assert main(EVERYWHERE) == 2
+        assert f"{KEY_VARIABLE} must" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "key", ["trail ", " lead", "secret\n", "\r\nsecret\r\n", "sécret"]
+)
+def test_keys_are_stripped(key: str, no_key: pytest.MonkeyPatch) -> None:
+    assert serve._key(key) == key.strip()
+    no_key.setenv(KEY_VARIABLE, key)
+    assert serve._key(None) == key.strip()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--alias", ""],
+        ["--alias", "a", "--alias", " "],
+        ["--allowed-host", ""],
+        ["--allowed-host", "http://a"],
+        ["--allowed-host", "a:80"],
+        ["--connections", "0"],
+    ],
+)
+def test_names_that_are_none(
+    capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    assert main(["serve", "no.gguf", "--port", "0", *options]) == 2
+    assert options[-2] in capsys.readouterr().err
 
 
 def test_the_package_needs_nothing_of_the_server() -> None:

@@ -147,6 +147,23 @@ def test_what_nobody_expected_is_logged_without_the_prompt(
     assert "secret" not in str(got)
 
 
+WHOLE = ("max_tokens", "top_k", "repeat_last_n", "logprobs", "min_keep")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize(
+    "value", [1 << 31, 1 << 63, 10**30, -(1 << 31) - 1, 10**400], ids=range(5)
+)
+def test_whole_numbers_beyond_32_bits_are_told_with_their_range(
+    client: Client, name: str, value: int
+) -> None:
+    status, got = client.post("/generate", {"prompt": "a", name: value})
+    told = got["error"]
+    assert (status, told["param"]) == (400, name)
+    if told["code"] != "unsupported_parameter" and value > 0:
+        assert "at least" not in told["message"]
+
+
 @pytest.mark.parametrize("path", ["/generate", "/v1/completions"])
 def test_temperatures_are_those_of_openai(client: Client, path: str) -> None:
     for value in (-0.1, -1, 2.1):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_context import answer
 from llamaherd.server import serving
+from llamaherd.server.hosts import is_local
 from served import Client
 from waiting import wait_until
 
@@ -48,6 +50,13 @@ def _rest(link: socket.socket) -> bytes:
         parts.append(part)
     link.close()
     return b"".join(parts)
+
+
+def _n_inside(client: Client) -> float:
+    """Requests that run or wait."""
+    text = client.ask("GET", "/metrics")[1]
+    found = re.findall(r"^llamaherd_n_(?:running|waiting) (\S+)$", text, re.MULTILINE)
+    return sum(map(float, found))
 
 
 def _started(client: Client, body: dict[str, Any]) -> socket.socket:
@@ -98,17 +107,39 @@ def test_a_client_that_reads_nothing_keeps_nobody(chat_model: lh.Model) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         link.close()
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
 
 
-def test_a_second_signal_ends_at_once(chat_model: lh.Model) -> None:
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once_and_clients_are_told(
+    chat_model: lh.Model, second: signal.Signals
+) -> None:
     with _process(chat_model, step_s=1.0) as (client, process):
-        link = _started(client, {"prompt": "b", "max_tokens": 400})
+        stream = _started(client, {"prompt": "b", "max_tokens": 400})
+        body = {"prompt": "a", "max_tokens": 400}
+        asks = [
+            client.connect("/generate", body),
+            client.connect("/v1/completions", body),
+            client.connect("/generate", {**body, "stream": True}),
+        ]
+        half = client.connect("/generate", {})
+        half.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        wait_until(lambda: _n_inside(client) == 4)
         process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.5)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 128 + signal.SIGTERM
-        link.close()
+        wait_until(lambda: client.ask("GET", "/health")[0] == 503)
+        assert process.poll() is None
+        process.send_signal(second)
+        assert b'"code": "stopping"' in _rest(stream)
+        for link in asks:
+            head, _, text = _rest(link).partition(b"\r\n\r\n")
+            if head.startswith(b"HTTP/1.1 503"):
+                assert b"application/json" in head
+                assert json.loads(text)["error"]["code"] == "stopping"
+            else:  # a stream that had begun
+                assert b'"code": "stopping"' in text
+        half.close()
+        assert process.wait(10) == 128 + second
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
 
@@ -126,17 +157,14 @@ def test_an_idle_server_ends_with_its_connections_open(chat_model: lh.Model) -> 
 def test_addresses() -> None:
     with serving.bind("localhost", 0) as bound:
         port = bound.getsockname()[1]
-        assert serving.is_local(bound)
+        assert is_local(bound)
         assert serving.url(bound) == f"http://127.0.0.1:{port}"
-        names = serving.host_names(bound, "LocalHost")
-        assert names == {"localhost", "127.0.0.1", "::1"}
         bound.listen()
         with pytest.raises(OSError):
             serving.bind("127.0.0.1", port)
     with serving.bind("0.0.0.0", 0) as bound:
-        assert not serving.is_local(bound)
-        assert serving.host_names(bound, "0.0.0.0") is None
+        assert not is_local(bound)
     if socket.has_ipv6:
         with serving.bind("::1", 0) as bound:
-            assert serving.is_local(bound)
+            assert is_local(bound)
             assert serving.url(bound).startswith("http://[::1]:")

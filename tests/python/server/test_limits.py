@@ -4,12 +4,15 @@ import json
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import openai
 import pytest
 from fake_context import answer
+from llamaherd.server.errors import ApiError
+from llamaherd.server.limits import Queue
 from served import NAME, served
 from waiting import wait_until
 
@@ -201,6 +204,28 @@ def test_more_than_the_queue_holds_get_429(fake: FakeContext) -> None:
             link.close()
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
         wait_until(lambda: client.server.house.queue.n_inside == 0)
+
+
+def test_retry_after_is_the_time_of_the_whole_queue(fake: FakeContext) -> None:
+    now = 0.0
+    queue = Queue(fake, 96, lambda: now)  # beside 4 slots
+    for _ in range(100):  # of 2 s each, one at a time
+        with queue.place():
+            now += 2.0
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(queue.place())
+        with pytest.raises(ApiError) as caught, queue.place():
+            pass
+        assert dict(caught.value.headers)["retry-after"] == "50"  # 2 s * 100 / 4
+        now += 50.0
+    queue = Queue(fake, 996, lambda: now)
+    with ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(queue.place())
+        with pytest.raises(ApiError) as caught, queue.place():
+            pass
+        assert dict(caught.value.headers)["retry-after"] == "60"  # clients wait no longer
 
 
 def test_300_connections_are_each_answered_or_told_to_wait(fake: FakeContext) -> None:

@@ -161,20 +161,100 @@ def test_sampling_comes_through(client: Client, fake: FakeContext) -> None:
     assert fake.handles[1].prompt == [1, 2]
 
 
-def test_fields_that_ask_for_nothing_are_taken(client: Client) -> None:
-    harmless = {
-        "n": 1,
-        "presence_penalty": 0,
-        "frequency_penalty": 0.0,
-        "logprobs": None,
-        "user": "somebody",
-        "response_format": {"type": "text"},
-        "tools": None,
-        "stream_options": None,
-        "logit_bias": None,
-        "seed": None,
-    }
-    assert client.post(CHAT, {"messages": HELLO, **harmless})[0] == 200
+NEUTRAL: list[dict[str, Any]] = [
+    {name: None}
+    for name in (
+        *("stop", "seed", "logit_bias", "stream", "stream_options", "temperature"),
+        *("n", "logprobs", "top_logprobs", "prompt_logprobs", "tools", "tool_choice"),
+        *("response_format", "user", "metadata", "store", "top_k", "min_p", "audio"),
+        *("max_tokens", "max_completion_tokens", "model", "ignore_eos", "reasoning"),
+    )
+]
+NEUTRAL += [
+    {"n": 1},
+    {"n": 1.0},
+    {"best_of": 1},
+    {"echo": False},
+    {"presence_penalty": 0, "frequency_penalty": 0.0},
+    {"logit_bias": {}},
+    {"response_format": {"type": "text"}},
+    {"tools": [], "tool_choice": "auto", "parallel_tool_calls": False},
+    {"stream_options": None},
+    {"user": "somebody", "safety_identifier": "a", "prompt_cache_key": "b"},
+    {"store": False},
+    {"store": True},
+    {"metadata": {}},
+    {"metadata": {"run": "1"}},
+    {"service_tier": "flex"},
+    {"ignore_eos": False},
+    {"ignore_eos": True},
+    {"repetition_penalty": 1.0},  # load generators of vLLM
+    {"cache_prompt": True, "timings_per_token": False},  # llama.cpp's page
+    {"chat_id": "c", "session_id": "s", "id": "i"},  # Open WebUI
+    {"stop_token_ids": [], "min_tokens": 0, "skip_special_tokens": True},
+    {"stream": False},
+]
+
+
+@pytest.mark.parametrize("fields", NEUTRAL, ids=json.dumps)
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_fields_that_ask_for_nothing_are_taken(
+    client: Client, path: str, fields: dict[str, Any]
+) -> None:
+    ask = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
+    status, got = client.post(path, {**ask, **fields})
+    assert status == 200, got
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"name": "Ann"},
+        {"name": None, "refusal": None, "tool_calls": []},
+        {"type": "text"},
+        {"reasoning_content": "because"},
+        {"content": [{"type": "text", "text": "a", "cache_control": {"type": "x"}}]},
+    ],
+    ids=json.dumps,
+)
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
+def test_fields_of_messages_that_change_nothing(
+    client: Client, fake: FakeContext, role: str, message: dict[str, Any]
+) -> None:
+    messages = [{"role": role, "content": "a", **message}]
+    assert client.post(CHAT, {"messages": messages, "max_tokens": 1})[0] == 200
+    assert _text(fake) == f"{role}:a;assistant:"
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_paths_without_v1_are_the_same(client: Client, path: str) -> None:
+    ask = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
+    for way in (path, path.removeprefix("/v1")):
+        status, got = client.post(way, {**ask, "max_tokens": 2})
+        assert (status, got["choices"][0]["finish_reason"]) == (200, "length")
+    assert client.ask("GET", "/models")[1] == client.ask("GET", "/v1/models")[1]
+    assert client.ask("GET", f"/models/{NAME}")[0] == 200
+
+
+def test_a_model_of_several_names(fake: FakeContext) -> None:
+    with served(fake, aliases=("other", "third")) as client:
+        data = client.ask("GET", "/v1/models")[1]["data"]
+        assert [model["id"] for model in data] == [NAME, "other", "third"]
+        for name in (NAME, f"{NAME}.gguf", "other", "other.gguf", "third"):
+            status, got = client.post(TEXT, {"prompt": "a", "model": name})
+            assert (status, got["model"]) == (200, NAME)
+            assert client.ask("GET", f"/v1/models/{name}")[0] == 200
+        for name in ("", "TINY", f"{NAME}.bin", "gpt-4o", ".gguf", f"{NAME}/x"):
+            status, got = client.post(TEXT, {"prompt": "a", "model": name})
+            assert (status, got["error"]["code"]) == (404, "model_not_found")
+            assert "(str)" not in got["error"]["message"]
+    with served(fake, any_model=True) as client:
+        for name in (NAME, "gpt-4o", "local-model", ""):
+            status, got = client.post(TEXT, {"prompt": "a", "model": name})
+            assert (status, got["model"]) == (200, NAME)
+        assert client.ask("GET", "/v1/models/gpt-4o")[1]["id"] == NAME
+        status, got = client.post(TEXT, {"prompt": "a", "model": 5})
+        assert (status, got["error"]["param"]) == (400, "model")
 
 
 def test_messages_of_an_answer_can_be_sent_back(
@@ -222,6 +302,21 @@ BAD_BOTH = [
     ({"logit_bias": {"-5": 1}}, "logit_bias"),
     ({"logit_bias": [[5, 1]]}, "logit_bias"),
     ({"max_tokens": 0}, "max_tokens"),
+    ({"max_tokens": 1 << 31}, "max_tokens"),
+    ({"max_tokens": 1 << 70}, "max_tokens"),
+    ({"n": True}, "n"),
+    ({"presence_penalty": False}, "presence_penalty"),
+    ({"echo": 0}, "echo"),
+    ({"store": 1}, "store"),
+    ({"metadata": "a"}, "metadata"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"repetition_penalty": 1.1}, "repetition_penalty"),
+    ({"samplers": ["top_k"]}, "samplers"),
+    ({"ignore_eos": 1}, "ignore_eos"),
+    (
+        {"stream": True, "stream_options": {"continuous_usage_stats": True}},
+        "stream_options.continuous_usage_stats",
+    ),
     ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
     ({"stream": "yes"}, "stream"),
     ({"stream_options": {"include_usage": True}}, "stream_options"),
@@ -263,7 +358,12 @@ BAD_MESSAGES = [
         [{"role": "user", "content": [{"type": "text", "text": 5}]}],
         "messages[0].content[0]",
     ),
-    ([{"role": "user", "content": "a", "name": "b"}], "messages[0].name"),
+    ([{"role": "user", "content": "a", "name": 5}], "messages[0].name"),
+    ([{"role": "user", "content": "a", "tool_call_id": "b"}], "messages[0].tool_call_id"),
+    (
+        [{"role": "user", "content": [{"type": "text", "text": "a", "x": 1}]}],
+        "messages[0].content[0].x",
+    ),
     ([{"role": "user", "content": "\ud800"}], "messages"),
 ]
 

@@ -31,9 +31,11 @@ def test_health_tells_whether_prompts_can_run(client: Client, fake: FakeContext)
 def test_paths_and_methods_that_there_are_not(client: Client) -> None:
     status, got, _ = client.ask("GET", "/nowhere")
     assert (status, got["error"]["type"]) == (404, "not_found_error")
+    assert "no path '/nowhere'; paths are /generate, /v1/" in got["error"]["message"]
     status, got, headers = client.ask("GET", "/generate")
     assert (status, got["error"]["type"]) == (405, "invalid_request_error")
     assert headers["allow"] == "POST"
+    assert got["error"]["message"] == "GET is not for this path, but POST"
     assert client.ask("DELETE", "/health")[0] == 405
     assert client.ask("HEAD", "/health")[0] == 200
 

@@ -1,0 +1,90 @@
+"""The command as a process, on a tiny model."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from served import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import llamaherd as lh
+
+
+@contextmanager
+def _process(model: lh.Model, *options: str, before: str = "pass") -> Iterator[Client]:
+    program = f"import sys; from llamaherd.cli import main; {before}; sys.exit(main())"
+    command = [sys.executable, "-c", program, "serve", str(model.path), "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--n-threads", "1", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r":(\d+) ", process.stdout.readline())
+        assert found
+        yield Client(int(found[1]))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+HOSTS = [
+    ("localhost", 200),
+    ("127.0.0.1", 200),
+    ("10.1.2.3:8080", 200),
+    ("lab.example:8080", 200),
+    ("other.example", 200),
+    ("evil.example", 403),
+    ("lab.example.evil.example", 403),
+]
+
+
+@pytest.fixture(scope="module")
+def client(chat_model: lh.Model) -> Iterator[Client]:
+    """A server that others can reach."""
+    options = [
+        *("--host", "0.0.0.0", "--no-api-key"),
+        *("--alias", "one", "--alias", "two"),
+        *("--allowed-host", "lab.example", "--allowed-host", "Other.Example."),
+    ]
+    with _process(chat_model, *options) as started:
+        yield started
+
+
+@pytest.mark.parametrize(("host", "status"), HOSTS)
+def test_hosts_of_a_server_that_others_can_reach(
+    client: Client, host: str, status: int
+) -> None:
+    assert client.ask("GET", "/v1/models", None, {"Host": host})[0] == status
+
+
+def test_names_of_the_model(client: Client) -> None:
+    data = client.ask("GET", "/v1/models")[1]["data"]
+    assert [model["id"] for model in data] == ["one", "two"]
+    ask = {"prompt": "a", "max_tokens": 1}
+    for name, status in [("one", 200), ("two.gguf", 200), ("tiny", 404)]:
+        assert client.post("/v1/completions", {**ask, "model": name})[0] == status
+
+
+def test_a_schema_that_max_tokens_cuts(client: Client) -> None:
+    ask = {"prompt": "x", "schema": {}, "max_tokens": 2, "ignore_eos": True}
+    status, got = client.post("/generate", ask)
+    assert (status, got["finish_reason"]) == (200, "length")
+
+
+def test_few_open_files_are_enough(chat_model: lh.Model) -> None:
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))"
+    with _process(chat_model, before=few) as client:
+        links = [client.connect("/generate", {"prompt": "a"}) for _ in range(100)]
+        for link in links:
+            link.close()
+        assert client.ask("GET", "/health")[0] == 200

@@ -1,0 +1,557 @@
+"""Connections byte by byte: odd requests, slow clients, too many of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llamaherd.server.connections import ConnectionLimits
+from served import served
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fake_context import FakeContext
+    from served import Client
+
+SOON_S = 0.05  # a limit that a test waits for
+BODY = b'{"prompt":"a","max_tokens":1}'
+HOST = b"Host: localhost\r\n"
+POST = b"POST /generate HTTP/1.1\r\n" + HOST
+PATHS = [
+    b"/generate",
+    b"/v1/completions",
+    b"/v1/chat/completions",
+    b"/v1/models",
+    b"/health",
+    b"/metrics",
+    b"/nowhere",
+]
+
+
+def _connect(client: Client) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", client.port), timeout=30)
+
+
+def _rest(link: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    parts = []
+    while part := link.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _talk(client: Client, data: bytes) -> bytes:
+    with _connect(client) as link:
+        link.sendall(data)
+        return _rest(link)
+
+
+def _error(answer: bytes) -> tuple[int, str]:
+    """Status and code of an answer that is an error."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"application/json" in head, answer
+    return int(head.split(b" ")[1]), json.loads(body)["error"]["code"]
+
+
+def _works(client: Client) -> bool:
+    return client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
+
+
+# ---- heads that are no HTTP -----------------------------------------------------------
+
+NO_HTTP = [
+    POST + "Content-Length: ²\r\n\r\n".encode(),
+    POST + "Content-Length: ²\r\n\r\n".encode("latin-1"),
+    POST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
+    POST + b"Content-Length: 99999999999999999999\r\n\r\n",
+    POST + b"Content-Length: -1\r\n\r\n",
+    POST + b"Content-Length: +29\r\n\r\n" + BODY,
+    POST + b"Content-Length: 0x1d\r\n\r\n" + BODY,
+    POST + b"Content-Length: 29, 29\r\n\r\n" + BODY,
+    POST + b"Content-Length: 2 9\r\n\r\n" + BODY,
+    POST + b"Content-Length: \r\n\r\n",
+    POST + b"Content-Length: 29\r\nContent-Length: 29\r\n\r\n" + BODY,
+    POST + b"Content-Length: 29\r\nContent-Length: 30\r\n\r\n" + BODY,
+    POST + b"Content-Length: 29\r\nTransfer-Encoding: chunked\r\n\r\n" + BODY,
+    POST + b"Transfer-Encoding: chunked\r\nContent-Length: 29\r\n\r\n0\r\n\r\n",
+    POST + b"Transfer-Encoding: gzip\r\n\r\n" + BODY,
+    POST + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+    POST + b"Transfer-Encoding: chunked\r\n\r\n\xb2\r\n",
+    POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\n",
+    POST + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n",
+    POST + b"X\x00Y: 1\r\n\r\n",
+    POST + b"X: a\x00b\r\n\r\n",
+    POST + b": 1\r\n\r\n",
+    POST + b"no colon\r\n\r\n",
+    b"GET /\xff HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"GET /\xc3\x28 HTTP/1.1\r\n" + HOST + b"\r\n",
+    "GET /ä HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+    b"GET  HTTP/1.1\r\n\r\n",
+    b"GET /health HTTP/9.9\r\n" + HOST + b"\r\n",
+    b"BREW /health HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"get /health HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"a" * 200,  # a TLS hello
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"nonsense\r\n\r\n",
+    b"\x00" * 100,
+    POST + b"X: " + b"x" * 300_000,
+]
+
+
+@pytest.mark.parametrize("data", NO_HTTP, ids=lambda data: repr(data[24:64]))
+def test_what_is_no_http_gets_400_in_the_shape_of_all_errors(
+    client: Client, fake: FakeContext, data: bytes
+) -> None:
+    assert _error(_talk(client, data)) == (400, "invalid_http")
+    assert not fake.handles
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"",
+        b"Host: localhost\r\nHost: localhost\r\n",
+        b"Host: localhost\r\nHost: evil.example\r\n",
+        b"Host: evil.example\r\nHost: localhost\r\n",
+        b"Host: \xff\r\n",
+        "Host: localhosʇ\r\n".encode(),
+        b"Host: localhost:x:y\r\n",
+        b"Host: [::1\r\n",
+        b"Host: localhost/..\r\n",
+        b"Host: a@localhost\r\n",
+        b"Host: " + b"9" * 5000 + b"\r\n",
+    ],
+)
+@pytest.mark.parametrize("path", [b"/health", b"/generate"])
+def test_odd_hosts_are_refused(client: Client, path: bytes, host: bytes) -> None:
+    end = b"Connection: close\r\n\r\n"
+    status, code = _error(_talk(client, b"GET " + path + b" HTTP/1.1\r\n" + host + end))
+    assert (status, code) in {(403, "host"), (400, "invalid_http")}
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"Authorization: Bearer secret", 200),
+        (b"Authorization: bearer   secret  ", 200),
+        (b"Authorization: Bearer \xff", 401),
+        (b"Authorization: Bearer", 401),
+        (b"Authorization:", 401),
+        (b"Authorization: Basic secret", 401),
+        (b"Authorization: Bearer " + b"x" * 50_000, 401),
+        (b"Authorization: Bearer secret\r\nAuthorization: Bearer secret", 400),
+        (b"Authorization: Bearer secret\r\nAuthorization: Bearer x", 400),
+        (b"Origin: http://\xff\r\nAuthorization: Bearer secret", 403),
+        (b"Origin: \xb2\r\nAuthorization: Bearer secret", 403),
+        (b"Origin: a\r\nOrigin: b\r\nAuthorization: Bearer secret", 400),
+    ],
+)
+def test_odd_headers(fake: FakeContext, header: bytes, status: int) -> None:
+    ask = (
+        b"GET /v1/models HTTP/1.1\r\n" + HOST + header + b"\r\nConnection: close\r\n\r\n"
+    )
+    with served(fake, api_key="secret") as client:
+        assert int(_talk(client, ask).split(b" ")[1]) == status
+
+
+@pytest.mark.parametrize(
+    "path", ["/%ff", "/%00", "/%", "/%e4%b8", "//", "/..", "/a?%ff=%"]
+)
+def test_odd_paths_are_not_there(client: Client, path: str) -> None:
+    status, got, _ = client.ask("GET", path)
+    assert (status, got["error"]["type"]) == (404, "not_found_error")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "x"])
+def test_bodies_that_are_compressed_are_refused_by_name(
+    client: Client, encoding: str
+) -> None:
+    status, got, _ = client.ask("POST", "/generate", BODY, {"Content-Encoding": encoding})
+    assert (status, got["error"]["code"]) == (415, "unsupported_encoding")
+
+
+# ---- legal HTTP that is seldom seen ---------------------------------------------------
+
+
+def test_http_1_0_is_answered_and_closed(client: Client) -> None:
+    ask = b"POST /generate HTTP/1.0\r\n" + HOST + b"Content-Length: 29\r\n\r\n" + BODY
+    answer = _talk(client, ask)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in answer
+
+
+ODD_TARGETS = [
+    (b"OPTIONS *", {404, 405}),
+    (b"GET http://evil.example/health", {200, 403}),
+    (b"CONNECT localhost:80", {400, 404, 405}),
+    (b"TRACE /health", {405}),
+    (b"GET /health?" + b"a" * 5000, {200}),
+    (b"GET //health", {404}),
+    (b"GET /health/../generate", {404}),
+]
+
+
+@pytest.mark.parametrize(("first", "statuses"), ODD_TARGETS)
+def test_odd_targets(client: Client, first: bytes, statuses: set[int]) -> None:
+    ask = first + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+    assert int(_talk(client, ask).split(b" ")[1]) in statuses
+
+
+@pytest.mark.parametrize(
+    "upgrade",
+    [
+        b"Upgrade: websocket\r\nConnection: Upgrade, close\r\nSec-WebSocket-Key: a\r\n",
+        b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings, close\r\n",
+    ],
+)
+@pytest.mark.parametrize("body", [b"", BODY])
+def test_another_protocol_is_not_spoken(
+    client: Client, upgrade: bytes, body: bytes
+) -> None:
+    length = b"Content-Length: %d\r\n" % len(body)
+    with _connect(client) as link:
+        link.sendall(POST + upgrade + length + b"\r\n" + body)
+        link.shutdown(socket.SHUT_WR)
+        assert not _rest(link).startswith(b"HTTP/1.1 1")
+    assert _works(client)
+
+
+def test_a_body_in_chunks_of_a_byte(client: Client) -> None:
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY)
+    ask = POST + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + chunks
+    assert b'"text":"a/0"' in _talk(client, ask + b"0\r\n\r\n")
+
+
+def test_a_client_that_asks_before_it_sends(client: Client) -> None:
+    head = (
+        POST + b"Content-Length: 29\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    )
+    with _connect(client) as link:
+        link.sendall(head)
+        assert link.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        link.sendall(BODY)
+        assert _rest(link).startswith(b"HTTP/1.1 200")
+
+
+def _asking(n_words: int, *, prompt: str = "a") -> bytes:
+    body = json.dumps({"prompt": prompt, "max_tokens": n_words}).encode()
+    return POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def test_pipelined_requests_are_answered_in_their_order(client: Client) -> None:
+    asks = [_asking(2, prompt=f"p{i}") for i in range(4)]
+    last = b"GET /health HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+    answer = _talk(client, b"".join(asks) + last)
+    places = [answer.index(b'"text":"p%d/0' % i) for i in range(4)]
+    assert places == sorted(places)
+    assert answer.count(b"HTTP/1.1 200") == 5
+
+
+def test_a_client_that_pipelines_and_goes_away_frees_its_slot(
+    client: Client, fake: FakeContext
+) -> None:
+    fake.step_s = 0.002
+    link = _connect(client)
+    link.sendall(_asking(400) + _asking(400))
+    wait_until(lambda: bool(fake.handles))
+    link.close()
+    wait_until(lambda: fake.handles[0].is_cancelled)
+    wait_until(lambda: client.server.house.queue.n_inside == 0)
+    assert len(fake.handles) == 1
+
+
+def test_many_pipelined_requests_are_not_kept(client: Client, fake: FakeContext) -> None:
+    fake.may_run.clear()
+    with _connect(client) as link:
+        link.sendall(_asking(1) * 500)
+        wait_until(lambda: bool(fake.handles))
+        fake.may_run.set()
+        assert 1 < _rest(link).count(b"HTTP/1.1 200") < 20
+
+
+def test_nonsense_behind_a_request_does_not_touch_its_answer(client: Client) -> None:
+    answer = _talk(client, _asking(3) + b"\x00nonsense\r\n\r\n")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b'"finish_reason":"length"' in answer
+
+
+def test_nonsense_within_a_body_in_chunks_is_told(
+    client: Client, fake: FakeContext
+) -> None:
+    with _connect(client) as link:
+        link.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n3\r\n{  \r\n")
+        link.sendall(b"nonsense\r\n")
+        assert _error(_rest(link)) == (400, "invalid_http")
+    assert not fake.handles
+    assert _works(client)
+
+
+# ---- bodies that nobody wants ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", [b"100000000000", b"1001"])
+@pytest.mark.parametrize("path", [*PATHS[:3], b"/completions", b"/chat/completions"])
+def test_a_length_that_is_too_large_gets_413_before_the_body_comes(
+    fake: FakeContext, path: bytes, told: bytes
+) -> None:
+    with served(fake, max_body=1000) as client, _connect(client) as link:
+        head = b"POST " + path + b" HTTP/1.1\r\n" + HOST
+        link.sendall(head + b"Content-Length: " + told + b"\r\n\r\n{")
+        got = b""
+        while not got.endswith(b"}}"):  # though the body has not come
+            got += link.recv(1 << 16)
+        assert _error(got) == (413, "request_too_large")
+        assert b"connection: close" in got
+
+
+def test_a_client_that_asks_first_need_not_send_what_is_too_large(
+    fake: FakeContext,
+) -> None:
+    with served(fake, max_body=1000) as client, _connect(client) as link:
+        link.sendall(POST + b"Content-Length: 2000\r\nExpect: 100-continue\r\n\r\n")
+        assert link.recv(100).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_client_that_sends_100_mb_reads_the_answer(
+    fake: FakeContext, *, is_chunked: bool
+) -> None:
+    part = b"x" * 1_000_000
+    kind = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 100000000"
+    if is_chunked:
+        part = b"%x\r\n%s\r\n" % (len(part), part)
+    with served(fake) as client, _connect(client) as link:
+        link.sendall(POST + kind + b"\r\n\r\n")
+        for _ in range(100):
+            link.sendall(part)
+        if is_chunked:
+            link.sendall(b"0\r\n\r\n")
+        assert _error(_rest(link)) == (413, "request_too_large")
+
+
+REFUSED = [
+    (b"POST /nowhere", 404),
+    (b"PUT /generate", 405),
+    (b"GET /generate", 405),
+    (b"GET /v1/models", 200),
+    (b"GET /health", 200),
+]
+
+
+@pytest.mark.parametrize(("first", "status"), REFUSED)
+def test_a_body_that_is_not_read_ends_the_connection(
+    fake: FakeContext, first: bytes, status: int
+) -> None:
+    limits = ConnectionLimits(drain_s=SOON_S)
+    with served(fake, connections=limits) as client:
+        ask = first + b" HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\n{"
+        answer = _talk(client, ask)
+        assert int(answer.split(b" ")[1]) == status
+        assert b"connection: close" in answer
+
+
+# ---- slow clients ---------------------------------------------------------------------
+
+SLOW_HEAD = ConnectionLimits(head_s=SOON_S)
+
+
+@pytest.mark.parametrize("sent", [b"P", POST, POST + b"Content-Length: 29\r\n"])
+def test_a_head_that_does_not_come_gets_408(fake: FakeContext, sent: bytes) -> None:
+    with served(fake, connections=SLOW_HEAD) as client:
+        assert _error(_talk(client, sent)) == (408, "request_timeout")
+
+
+def test_a_connection_on_which_nothing_comes_is_closed(fake: FakeContext) -> None:
+    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
+        assert _rest(link) == b""
+
+
+def test_a_second_head_that_does_not_come_gets_408(fake: FakeContext) -> None:
+    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
+        link.sendall(_asking(1))
+        assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        link.sendall(b"P")
+        assert _error(_rest(link)) == (408, "request_timeout")
+
+
+def test_a_slow_second_head_does_not_touch_the_first_answer(fake: FakeContext) -> None:
+    fake.may_run.clear()
+    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
+        link.sendall(_asking(2))
+        wait_until(lambda: bool(fake.handles))
+        link.sendall(b"P")
+        connection = next(iter(client.server.server_state.connections))
+        wait_until(lambda: connection._is_deaf)
+        fake.may_run.set()
+        answer = _rest(link)
+        assert answer.count(b"HTTP/1.1") == 1
+        assert b'"text":"a/0 a/1"' in answer
+
+
+def test_a_head_byte_by_byte_has_no_more_time(fake: FakeContext) -> None:
+    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
+        link.settimeout(0.01)
+        got = b""
+        for byte in POST * 1000:
+            try:
+                link.sendall(bytes([byte]))
+                got += link.recv(1 << 16)
+            except TimeoutError:
+                continue
+            if got:
+                break
+        assert got.startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [ConnectionLimits(pause_s=SOON_S), ConnectionLimits(body_s=SOON_S)],
+    ids=["pause", "whole"],
+)
+@pytest.mark.parametrize("path", PATHS[:3])
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_body_that_does_not_come_gets_408(
+    fake: FakeContext, limits: ConnectionLimits, path: bytes, *, is_chunked: bool
+) -> None:
+    kind = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 29"
+    part = b"1\r\n{\r\n" if is_chunked else b"{"
+    quick = {"pause_s": limits.pause_s, "body_s": limits.body_s, "drain_s": SOON_S}
+    with served(fake, connections=ConnectionLimits(**quick)) as client:
+        ask = b"POST " + path + b" HTTP/1.1\r\n" + HOST + kind + b"\r\n\r\n" + part
+        assert _error(_talk(client, ask)) == (408, "request_timeout")
+        assert _works(client)
+    assert len(fake.handles) == 1
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_slow_client_does_not_keep_the_server_from_ending(
+    fake: FakeContext, path: bytes
+) -> None:
+    with served(fake, grace_s=SOON_S) as client:
+        link = _connect(client)
+        link.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HOST)
+        link.sendall(b"Content-Length: 29\r\n\r\n{")
+        assert _works(client)
+    link.close()
+
+
+HUGE = {"prompt": "x" * 100_000, "max_tokens": 100}  # more than sockets hold
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_client_that_reads_nothing_loses_its_place(
+    fake: FakeContext, *, stream: bool, closes: bool
+) -> None:
+    limits = ConnectionLimits(stall_s=SOON_S)
+    with served(fake, connections=limits) as client:
+        body = json.dumps({**HUGE, "stream": stream}).encode()
+        link = _connect(client)
+        kind = b"Connection: close\r\n" if closes else b""
+        link.sendall(POST + kind + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
+        wait_until(lambda: client.server.house.queue.n_inside == 0)
+        wait_until(lambda: _n_open(client) == 0)
+        assert _works(client)
+        link.close()
+
+
+def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
+    limits = ConnectionLimits(stall_s=1.0)
+    with served(fake, connections=limits) as client:
+        link = client.connect("/generate", HUGE)
+        wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
+        got = b""
+        while not got.endswith(b"}"):
+            got += link.recv(1 << 16)
+        assert json.loads(got.partition(b"\r\n\r\n")[2])["finish_reason"] == "length"
+        link.close()
+
+
+# ---- many clients ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def four(fake: FakeContext) -> Iterator[Client]:
+    """A server that takes four connections at once."""
+    with served(fake, connections=ConnectionLimits(most=4)) as client:
+        yield client
+
+
+def _n_open(client: Client) -> int:
+    return len(client.server.server_state.connections)
+
+
+def test_one_connection_too_many_gets_503(four: Client) -> None:
+    links = [_connect(four) for _ in range(4)]
+    wait_until(lambda: _n_open(four) == 4)
+    answer = _talk(four, _asking(1))
+    assert _error(answer) == (503, "too_many_connections")
+    assert b"retry-after: 1" in answer
+    for link in links:
+        link.sendall(_asking(1))
+        assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        link.close()
+    wait_until(lambda: _n_open(four) == 0)
+    assert _works(four)
+
+
+def test_a_flood_does_not_end_requests_that_run(four: Client, fake: FakeContext) -> None:
+    fake.may_run.clear()
+    running = [four.connect("/generate", {"prompt": "a", "max_tokens": 2})]
+    wait_until(lambda: len(fake.handles) == 1)
+    flood = [_connect(four) for _ in range(40)]
+    for link in flood:
+        link.close()
+    wait_until(lambda: _n_open(four) == 1)
+    fake.may_run.set()
+    for link in running:
+        assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        link.close()
+
+
+@pytest.mark.parametrize(("sent", "told"), [(b"", b""), (b"P", b"HTTP/1.1 408")])
+def test_connections_that_ask_nothing_make_way(
+    fake: FakeContext, sent: bytes, told: bytes
+) -> None:
+    limits = ConnectionLimits(most=4, spare_s=0)
+    with served(fake, connections=limits) as client:
+        idle = [_connect(client) for _ in range(4)]
+        for link in idle:
+            link.sendall(sent)
+        wait_until(lambda: _n_open(client) == 4)
+        connections = client.server.server_state.connections
+        wait_until(lambda: all(c._n_head == len(sent) for c in connections))
+        assert _works(client)
+        assert _rest(idle[0]).startswith(told)  # the oldest
+        for link in idle:
+            link.close()
+
+
+def test_connections_that_were_answered_make_way(fake: FakeContext) -> None:
+    limits = ConnectionLimits(most=2, spare_s=0)
+    with served(fake, connections=limits) as client:
+        idle = [_connect(client) for _ in range(2)]
+        for link in idle:
+            link.sendall(_asking(1))
+            assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        assert _works(client)
+        assert _rest(idle[0]) == b""
+        for link in idle:
+            link.close()
+
+
+def test_a_client_that_is_refused_and_stays_is_cut_off(four: Client) -> None:
+    links: list[Any] = [_connect(four) for _ in range(4)]
+    wait_until(lambda: _n_open(four) == 4)
+    refused = [_connect(four) for _ in range(6)]
+    for link in refused[:4]:
+        assert link.recv(1 << 16).startswith(b"HTTP/1.1 503")
+    assert [_rest(link) for link in refused[4:]] == [b"", b""]  # not even told
+    wait_until(lambda: _n_open(four) == 4)
+    for link in (*links, *refused):
+        link.close()

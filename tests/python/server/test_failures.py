@@ -1,0 +1,177 @@
+"""Answers that fail: each way in says so with the same status and code."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import openai
+import pytest
+from fake_context import answer
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+GENERATE = "/generate"
+TEXT = "/v1/completions"
+CHAT = "/v1/chat/completions"
+PLACES = {GENERATE: "", TEXT: "", CHAT: "user:"}  # what stands before what is asked
+
+
+@pytest.fixture(autouse=True)
+def _plain_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chats whose prompt is what the user says, so that it can choose how it ends."""
+    monkeypatch.setattr(
+        "llamaherd.server.openai.apply_chat_template",
+        lambda _model, messages: messages[-1]["content"],
+    )
+
+
+def _ask(path: str, prompt: str, **fields: Any) -> dict[str, Any]:
+    if path == CHAT:
+        return {"messages": [{"role": "user", "content": prompt}], **fields}
+    return {"prompt": prompt, **fields}
+
+
+def _told(path: str, got: dict[str, Any]) -> tuple[str, str]:
+    """Text and finish reason of an answer."""
+    if path == GENERATE:
+        return got["text"], got["finish_reason"]
+    (choice,) = got["choices"]
+    text = choice["text"] if path == TEXT else choice["message"]["content"]
+    return text, choice["finish_reason"]
+
+
+def _piece(path: str, event: dict[str, Any]) -> str:
+    if path == GENERATE:
+        return event["text"]
+    (choice,) = event["choices"]
+    return choice["text"] if path == TEXT else choice["delta"].get("content", "")
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_an_answer_cut_off_keeps_its_text(client: Client, path: str) -> None:
+    status, got = client.post(path, _ask(path, "cut", max_tokens=3))
+    assert status == 200
+    assert _told(path, got) == (answer("cut", 3), "length")
+    assert got["usage"]["completion_tokens"] == 3
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_a_stream_cut_off_ends_as_others_do(client: Client, path: str) -> None:
+    events = client.events(path, _ask(path, "cut", max_tokens=3, stream=True))
+    if path != GENERATE:
+        assert events.pop() == "[DONE]"
+    assert "".join(_piece(path, event) for event in events) == answer("cut", 3)
+    last = events[-1] if path == GENERATE else events[-1]["choices"][0]
+    assert last["finish_reason"] == "length"
+
+
+# By the prompt: status, code, whether the clients of OpenAI may try it again.
+FAILED = {
+    "fail": (500, "generation_failed", True),
+    "wrong": (422, "schema_not_followed", False),
+}
+
+
+@pytest.mark.parametrize("prompt", FAILED)
+@pytest.mark.parametrize("path", PLACES)
+def test_an_answer_that_fails_tells_the_reason_alone(
+    client: Client, path: str, prompt: str
+) -> None:
+    wanted, code, may_retry = FAILED[prompt]
+    status, got, headers = client.ask("POST", path, _ask(path, prompt, max_tokens=2))
+    assert (status, got["error"]["code"]) == (wanted, code)
+    assert got["error"]["message"] == f"{prompt}: it failed"
+    assert (headers.get("x-should-retry") != "false") == may_retry
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_a_stream_that_fails_ends_with_the_reason(client: Client, path: str) -> None:
+    events = client.events(path, _ask(path, "wrong", max_tokens=2, stream=True))
+    assert events[-1]["error"]["code"] == "schema_not_followed"
+    assert "".join(_piece(path, event) for event in events[:-1]) == answer("wrong", 2)
+
+
+def test_the_sdk_does_not_ask_again_for_what_was_cut(client: Client) -> None:
+    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="x") as sdk:
+        got = sdk.completions.create(model=NAME, prompt="cut", max_tokens=2)
+    assert got.choices[0].finish_reason == "length"
+
+
+@pytest.fixture(scope="module")
+def real(chat_model: lh.Model) -> Iterator[Client]:
+    """A server on a context that computes."""
+    with lh.Context(chat_model, n_threads=1) as ctx, served(ctx) as client:
+        yield client
+
+
+CUTS: list[dict[str, Any]] = [
+    {"schema": {}},
+    {"schema": {"type": "string", "minLength": 40}},
+    {"schema": {"type": "array", "items": {"type": "integer"}, "minItems": 30}},
+    {"schema": {"type": "string", "minLength": 40}, "temperature": 1},
+]
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=json.dumps)
+@pytest.mark.parametrize("stream", [False, True])
+def test_schemas_that_max_tokens_cuts(
+    real: Client, cut: dict[str, Any], *, stream: bool
+) -> None:
+    ask = {"prompt": "x", "max_tokens": 2, "ignore_eos": True, **cut, "stream": stream}
+    if stream:
+        events = real.events(GENERATE, ask)
+        text = "".join(event["text"] for event in events)
+        got = {**events[-1], "text": text}
+    else:
+        status, got = real.post(GENERATE, ask)
+        assert status == 200, got
+    assert (got["finish_reason"], len(got["tokens"])) == ("length", 2)
+    assert got["text"]
+
+
+def test_schemas_that_masks_cannot_enforce(real: Client) -> None:
+    hopeless = {"enum": ["a"], "not": {"enum": ["a"]}}
+    ask = {"prompt": "x", "schema": hopeless, "max_tokens": 9}
+    status, got = real.post(GENERATE, ask)
+    assert (status, got["error"]["code"]) == (422, "schema_not_followed")
+    assert not got["error"]["message"].startswith("the prompt failed")
+
+
+@pytest.mark.parametrize(
+    ("ask", "param", "code"),
+    [
+        ({"prompt": []}, "prompt", "invalid_prompt"),
+        ({"prompt": "a" * 2000}, "prompt", "context_length_exceeded"),
+        ({"prompt": "a", "max_tokens": 4000}, "prompt", "context_length_exceeded"),
+        ({"prompt": "a", "schema": {"type": "nothing"}}, "schema", "invalid_value"),
+        ({"prompt": "a", "regex": "("}, "regex", "invalid_value"),
+        ({"prompt": "a", "grammar": "root ::= ("}, "grammar", "invalid_value"),
+        ({"prompt": "a", "regex": "(?=a)"}, "regex", "invalid_value"),
+        (
+            {"prompt": "a", "grammar": "%llguidance {}\nstart: ("},
+            "grammar",
+            "invalid_value",
+        ),
+        ({"prompt": "a", "choices": []}, "choices", "invalid_value"),
+        ({"prompt": "a", "priority": 1 << 31}, "priority", "invalid_value"),
+        ({"prompt": "a", "priority": 10**400}, "priority", "invalid_value"),
+        (
+            {"prompt": "a", "logit_bias": {str(i): 1 for i in range(5000)}},
+            "logit_bias",
+            "invalid_value",
+        ),
+    ],
+)
+def test_prompts_that_cannot_be_run_tell_the_field(
+    real: Client, ask: dict[str, Any], param: str, code: str
+) -> None:
+    status, got = real.post(GENERATE, ask)
+    told = got["error"]
+    assert (status, told["param"], told["code"]) == (400, param, code), told
+    assert "prompt failed" not in told["message"]
