@@ -78,6 +78,14 @@ def check_index(values: object, frame: object, argument: str) -> None:
         )
 
 
+def index_of(values: object) -> list[Any] | None:
+    """Index of a Series or data frame of pandas; None: there is none."""
+    index: Any = getattr(values, "index", None)
+    if callable(index) or not hasattr(index, "equals"):
+        return None
+    return list(index)
+
+
 def column(frame: object, name: str, argument: str) -> list[Any]:
     """The values of a column as Python has them; None where one is missing.
 

@@ -17,7 +17,7 @@ from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotate
 from llamaherd.research.coding.codebook import JOINED, Codebook
 from llamaherd.research.coding.variants import named, variants_of
-from llamaherd.research.estimation.estimate import estimate, population
+from llamaherd.research.estimation.estimate import estimate, joined
 from llamaherd.research.estimation.estimates import TITLES
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 
@@ -266,9 +266,10 @@ class Judge:
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])
-        population(columns, gold, _LABEL, text)
+        gold = replace(gold, labels=[None] * len(gold))  # those of variants are others
+        _, moved, _ = joined(columns, gold, _LABEL, text)
         here = set(rows)
-        coded = zip(gold.rows, gold.gold, strict=True)
+        coded = zip(moved.rows, moved.gold, strict=True)
         if sum(code is not None and row in here for row, code in coded) < 2:
             raise ValueError("gold has fewer than two codes of the texts to be coded")
         return cls(columns=columns, text=text, gold=gold, rows=rows)
