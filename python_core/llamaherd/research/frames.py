@@ -63,9 +63,21 @@ def names(frame: object) -> list[str]:
 def check_index(values: object, frame: object, argument: str) -> None:
     """Checks that a Series of pandas is in the order of a data frame, as its index tells.
 
+    Args:
+        values: A Series or a data frame; several as a mapping or a list; else nothing is
+            checked.
+        frame: The data frame, or a Series.
+        argument: What messages call `values`.
+
     Raises:
         ValueError: It has the same number of rows with another index.
     """
+    if isinstance(values, (Mapping, list, tuple)):
+        parts = values.values() if isinstance(values, Mapping) else values
+        for each in parts:
+            if hasattr(each, "index") and not isinstance(each, (str, list, tuple)):
+                check_index(each, frame, argument)
+        return
     own: Any = getattr(values, "index", None)
     other: Any = getattr(frame, "index", None)
     if not (hasattr(own, "equals") and hasattr(other, "equals")):

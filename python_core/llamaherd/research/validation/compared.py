@@ -94,6 +94,7 @@ def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:
     known = tuple(
         getattr(coded, "names", ()) if names is None else _listed("labels", names)
     )
+    frames.check_index(prob, frame, "prob")
     if prob is None:
         prob = getattr(coded, "probs", None)
     elif isinstance(prob, str):

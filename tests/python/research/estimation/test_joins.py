@@ -115,17 +115,18 @@ def test_labels_that_are_sorted_or_all_alike_tell_no_order() -> None:
     for labels in (["no"] * N, sorted(LABEL)):
         data = DATA.assign(label=labels)
         with pytest.raises(ValueError, match="rows that are sorted by label"):
-            numbers(data.drop(columns="text"), gold(data))
+            numbers(data.drop(columns="text"), gold(data, names=["yes", "no"]))
 
 
 def test_one_label_among_many_tells_the_order() -> None:
     """Among the drawn texts all have the same label; among all texts they do not."""
+    names = ["yes", "no"]
+    drawn = gold(DATA.assign(label="no"), names=names)
     labels = ["no"] * N
-    drawn = gold(DATA.assign(label=labels))
     free = [i for i in range(N) if i not in set(drawn.rows)]
     labels[free[0]] = labels[free[7]] = "yes"
     data = DATA.assign(label=labels)
-    drawn = gold(data)
+    drawn = gold(data, names=names)
     bare = data.drop(columns="text")
     assert numbers(bare, drawn) == numbers(data, drawn)
     with pytest.raises(ValueError, match=OTHER + "the model's labels"):
@@ -174,6 +175,8 @@ def test_series_in_another_order_are_refused() -> None:
     with pytest.raises(ValueError, match="gold has another index than the data"):
         lh.validate(DATA, pd.DataFrame({"a": codes}), label="label")
     with pytest.raises(ValueError, match="gold has another index than the data"):
+        lh.validate(DATA, {"a": DATA["code"], "b": codes}, label="label")
+    with pytest.raises(ValueError, match="gold has another index than the data"):
         lh.validate(DATA["label"], codes)
     with pytest.raises(ValueError, match="prob has another index than the data"):
         lh.estimate(DATA, DATA["code"], prob=sure)
@@ -183,3 +186,9 @@ def test_series_in_another_order_are_refused() -> None:
         lh.gold_sample(DATA, 20, prob="uncertainty", confidence=sure, text="text")
     with pytest.raises(ValueError, match="prob has another index than the data"):
         lh.validate(DATA, DATA["code"], label="label", prob=sure)
+    codes = DATA["code"]
+    with pytest.raises(ValueError, match="codes have different indexes"):
+        lh.krippendorff_alpha([codes, codes[::-1]])
+    with pytest.raises(ValueError, match="codes have different indexes"):
+        lh.cohen_kappa(codes, codes[::-1])
+    assert lh.cohen_kappa(codes, codes).value == 1
