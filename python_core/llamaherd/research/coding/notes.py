@@ -36,21 +36,20 @@ def notes_of(
     known = [label for label in labels if label is not None]
     if codebook.type == "fields" or len(known) < _LEAST_TEXTS:
         return []
-    remedy = _remedy(codebook, settings)
     found = []
     label, n = Counter(known).most_common(1)[0]
     if n >= _ALMOST_ALL * len(known) and len(codebook.names) > 1:
         what = f"the label {label!r}" if label else "none of the labels"
-        found.append(f"{n:,} of {len(known):,} texts have {what}{remedy}")
+        found.append(f"{n:,} of {len(known):,} texts have {what}")
     middle = np.nan
     if coverage is not None and not np.isnan(coverage).all():
         middle = float(np.nanmedian(coverage))
     if middle < _LOW_COVERAGE:
         found.append(
             f"median coverage is {middle:.2g}: of the model's probability for what comes "
-            f"next, all labels together have only that{remedy}"
+            f"next, all labels together have only that"
         )
-    return found
+    return [*found[:-1], *(f"{last}. {_remedy(codebook, settings)}" for last in found[-1:])]
 
 
 def _remedy(codebook: Codebook, settings: Mapping[str, Any]) -> str:
@@ -63,5 +62,4 @@ def _remedy(codebook: Codebook, settings: Mapping[str, Any]) -> str:
         ways.append("examples in the codebook")
     if not settings.get("chat"):
         ways.append("chat = TRUE (in Python chat=True)")
-    ways.append("another model")
-    return f". Try {', '.join(ways[:-1])} or {ways[-1]}" if ways[:-1] else ""
+    return f"Try {', '.join(ways)} or another model" if ways else "Try another model"

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.coding.texts import hash_of_texts
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +42,8 @@ class Source:
             pairs = _sha256(rows)
         return cls(
             n=len(given if given is not None else named or ()),
-            texts=None if given is None else hash_of_texts(given),
-            labels=None if named is None else hash_of_texts(named),
+            texts=None if given is None else _sha256(map(json.dumps, given)),
+            labels=None if named is None else _sha256(map(json.dumps, named)),
             pairs=pairs,
         )
 
@@ -120,7 +118,7 @@ def form_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
     return unicodedata.normalize("NFC", str(value))
 
 
-def _sha256(lines: Sequence[str]) -> str:
+def _sha256(lines: Iterable[str]) -> str:
     hasher = hashlib.sha256()
     for line in lines:
         hasher.update(line.encode() + b"\n")
