@@ -130,11 +130,7 @@ validate <- function(
       codes = unname(lapply(gold$codes, as_codes)),
       coders = as_py_list(gold$coders),
       json = gold$json,
-      columns = if (is.null(coded$frame)) {
-        rlang::set_names(list(), character())
-      } else {
-        py_columns(coded$frame, gold_columns(gold, coded$frame))
-      }
+      columns = py_columns(coded$frame, gold_columns(gold, coded$frame))
     ),
     options,
     error_call = error_call
