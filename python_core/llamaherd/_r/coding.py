@@ -152,7 +152,7 @@ def robustness_plan(
     contexts: Sequence[str],
     texts: Sequence[bool],
     options: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The variants to run, and the rows that are coded, from 0.
 
@@ -167,11 +167,12 @@ def robustness_plan(
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
     seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
-    start = Start(codebooks=known, settings=dict(settings), seeds=seeds)
+    told = dict(settings or {})  # R's empty list has no names
+    start = Start(codebooks=known, settings=told, seeds=seeds)
     if options["run"] is not None:
         run = json.loads(options["run"])
         check_model(run, options["context"].model)
-        start = start_from(run, known, settings, seeds)
+        start = start_from(run, known, told, seeds)
     with _from_one():
         made = variants_of(
             start.codebooks,

@@ -122,7 +122,7 @@ def robustness_plan(codebooks, names, contexts, texts, options, settings):
         "contexts": [0] * len(names),
         "seeds": [None] * len(names),
         "rows": [i for i, there in enumerate(texts) if there],
-        "settings": json.dumps(settings),
+        "settings": json.dumps(settings or {}),
     }
 
 
