@@ -123,9 +123,9 @@ robustness <- function(
       seed = as.double(check_whole(seed, min = 0)),
       crossed = check_flag(crossed),
       run = run,
-      context = if (!is.null(run)) objects[[1]]
+      context = if (!is.null(run)) objects[[1]],
+      settings = settings
     ),
-    settings,
     error_call = error_call
   )
   rows <- as.integer(unlist(plan[["rows"]])) + 1L

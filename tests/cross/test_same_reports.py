@@ -41,8 +41,9 @@ def test_reports_cross(smollm2: lh.Model, smollm2_path: Path, tmp_path: Path) ->
     assert found["same"]
     refused = found["refused"]
     assert refused["saved"] == "taken"
-    assert "validation does not belong to these labels: it is of other" in (
-        refused["validation"]
+    assert (
+        "validation does not belong to these labels: it is of other"
+        in (refused["validation"])
     )
     assert "the same texts in another order" in refused["sorted"]
     assert "estimates does not belong to these labels" in refused["estimates"]

@@ -152,7 +152,6 @@ def robustness_plan(
     contexts: Sequence[str],
     texts: Sequence[bool],
     options: Mapping[str, Any],
-    settings: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The variants to run, and the rows that are coded, from 0.
 
@@ -162,12 +161,12 @@ def robustness_plan(
         contexts: Names.
         texts: For each row whether there is a text.
         options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`; of labels that there are
-            `run`, as JSON, and `context`, the first; else None.
-        settings: Arguments of `annotate` that R was told.
+            `run`, as JSON, and `context`, the first; else None. `settings`: arguments of
+            `annotate` that R was told.
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
     seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
-    told = dict(settings or {})  # R's empty list has no names
+    told = dict(options["settings"] or {})  # R's empty list has no names
     start = Start(codebooks=known, settings=told, seeds=seeds)
     if options["run"] is not None:
         run = json.loads(options["run"])

@@ -94,7 +94,10 @@ def validate(
         labels=list(coded["labels"]),
         names=tuple(coded["names"]),
         probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
-        frame={**(gold["columns"] or {}), **({} if texts is None else {_TEXT: list(texts)})},
+        frame={
+            **(gold["columns"] or {}),
+            **({} if texts is None else {_TEXT: list(texts)}),
+        },
         text=None if texts is None else _TEXT,
         codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
     )

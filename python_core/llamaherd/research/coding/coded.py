@@ -99,9 +99,7 @@ class Coded:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Signs that labels say little of the texts: one of them for almost all texts,
-        or labels that the model hardly thought of.
-        """
+        """Signs that labels say little of the texts, such as one label for almost all."""
         return tuple(self.run.get("notes") or ())
 
     @property

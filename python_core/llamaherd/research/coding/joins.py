@@ -1,4 +1,4 @@
-"""Joining a gold sample to data: by id, or by row where the rows are those of the draw."""
+"""Joining a gold sample to data: by id, or by row where rows are as they were drawn."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
     if all_ids is None:  # a sample of an earlier version knows the drawn ids only
         if any(at.get(each) != int(i) for i, each in zip(gold.rows, drawn, strict=True)):
             _refuse(
-                f"ids in column {column!r} are not those of the draw, or not in their order"
+                f"ids in column {column!r} are not those of the draw, or in another order"
             )
         return None
     known = [form_of(each) or "" for each in all_ids]
@@ -190,24 +190,25 @@ def _check_labels(gold: Any, rows: Rows, drawn: Sequence[int]) -> None:  # noqa:
     design = gold.design
     by_id = rows.ids is not None
     is_bare = design.get("text") is None and design.get("id") is None
-    given = getattr(gold, "labels", None)
-    given = None if given is None else [form_of(label) for label in given]
-    is_known = rows.labels is not None and given is not None and any(given)
-    if not is_known or rows.labels is None or given is None:
+    given = [form_of(label) for label in getattr(gold, "labels", None) or ()]
+    labels = rows.labels
+    if labels is None or not any(label is not None for label in given):
         if by_id or is_bare:
             return
-        _refuse(f"nothing tells that rows are in the order of the draw: {_without(design)}")
+        _refuse(
+            f"nothing tells that rows are in the order of the draw: {_without(design)}"
+        )
     sha256 = design.get("labels_sha256")
-    same = [rows.labels[i] for i in drawn] == given
+    same = [labels[i] for i in drawn] == given
     if not by_id and sha256 is not None:
-        same = same and hash_of_labels(rows.labels) == sha256
+        same = same and hash_of_labels(labels) == sha256
     if not same:
         _refuse(
-            "the model's labels of the texts drawn are others than they were, or rows have "
-            f"another order; {_without(design)}"
+            "the model's labels of the texts drawn are others than they were, or rows "
+            f"have another order; {_without(design)}"
         )
-    runs = 1 + sum(one != other for one, other in pairwise(rows.labels))
-    if not (by_id or is_bare) and runs <= len(set(rows.labels)):
+    runs = 1 + sum(one != other for one, other in pairwise(labels))
+    if not (by_id or is_bare) and runs <= len(set(labels)):
         _refuse(
             "rows that are sorted by label have the same labels in many orders; "
             f"{_without(design)}"

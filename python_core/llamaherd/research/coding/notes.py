@@ -49,7 +49,10 @@ def notes_of(
             f"median coverage is {middle:.2g}: of the model's probability for what comes "
             f"next, all labels together have only that"
         )
-    return [*found[:-1], *(f"{last}. {_remedy(codebook, settings)}" for last in found[-1:])]
+    return [
+        *found[:-1],
+        *(f"{last}. {_remedy(codebook, settings)}" for last in found[-1:]),
+    ]
 
 
 def _remedy(codebook: Codebook, settings: Mapping[str, Any]) -> str:

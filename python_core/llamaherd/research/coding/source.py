@@ -71,7 +71,9 @@ class Source:
             return f"of {other.n:,} texts, and {self.n:,} are reported"
         is_known = None not in (self.texts, other.texts)
         if is_known and self.pairs is not None and self.pairs == other.pairs:
-            return "" if self.texts == other.texts else "of the same texts in another order"
+            return (
+                "" if self.texts == other.texts else "of the same texts in another order"
+            )
         if is_known and self.texts != other.texts:
             return "of other texts, or of these in another order"
         if None not in (self.labels, other.labels) and self.labels != other.labels:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.label_sets import check_spelling, has_several
 from llamaherd.research.coding.joins import Rows, n_relabelled, places_of
+from llamaherd.research.coding.label_sets import check_spelling, has_several
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
@@ -225,15 +225,12 @@ def _check(formula: object, *, by: object, model: object) -> None:
         raise ValueError("by goes without a formula: make it a covariate")
 
 
-Gold = TypeVar("Gold")
-
-
 def joined(
     coded: Any,  # noqa: ANN401 - see estimate
-    gold: Gold,
+    gold: Any,  # noqa: ANN401 - see estimate
     label: str | None,
     text: str | None,
-) -> tuple[Population, Gold, list[str]]:
+) -> tuple[Population, Any, list[str]]:
     """The texts, a sample whose rows are theirs, and notes on the join.
 
     Raises:

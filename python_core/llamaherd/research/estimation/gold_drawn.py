@@ -366,7 +366,7 @@ def _texts_or_none(values: Sequence[Any] | None) -> list[str] | None:
     return None if values is None else list(map(str, values))
 
 
-def _ordered(values: Sequence[Any], order: Sequence[int] | None) -> Sequence[Any]:
+def _ordered(values: list[Any], order: Sequence[int] | None) -> list[Any]:
     return values if order is None else [values[i] for i in order]
 
 

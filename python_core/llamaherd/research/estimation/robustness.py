@@ -204,13 +204,9 @@ def robustness(
     if isinstance(frame, Coded):
         check_model(frame.run, open_context(given[0]).model)
         start = start_from(frame.run, books, settings, seeds)
-        if text not in (None, frame.text):
-            raise ValueError(f"text is {frame.text!r}, which was coded, not {text!r}")
-        frame, text = frame.frame, frame.text
     else:
-        if text is None or not books:
-            raise TypeError("text and codebooks must be given for a data frame")
         start = Start(codebooks=books, settings=settings, seeds=list(seeds))
+    frame, text = _data(frame, text, books)
     made = variants_of(
         start.codebooks,
         list(places),
@@ -255,6 +251,17 @@ def robustness(
             labels.append(coded.labels)
             runs.append(coded.run)
     return told()
+
+
+def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, str]:  # noqa: ANN401
+    """The data frame, and the name of its column of texts."""
+    if isinstance(frame, Coded):
+        if text not in (None, frame.text):
+            raise ValueError(f"text is {frame.text!r}, which was coded, not {text!r}")
+        return frame.frame, frame.text
+    if text is None or not books:
+        raise TypeError("text and codebooks must be given for a data frame")
+    return frame, text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,6 @@ from llamaherd.research import frames
 from llamaherd.research.coding.codebook import JOINED
 from llamaherd.research.coding.source import Source, check_source
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts, unique_texts
-
 from llamaherd.research.reports.variants_check import check_variants
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ def check_variants(
     own = Source.of([texts[row] for row in there], None) if is_within else None
     if own is None or own.texts != source.texts:
         raise ValueError(
-            "robustness does not belong to these labels: it is of other texts, or of these "
-            f"in another order. {_AGAIN}"
+            "robustness does not belong to these labels: it is of other texts, or of "
+            f"these in another order. {_AGAIN}"
         )
     different = _differences(told["runs"][0], run) if told.get("runs") else []
     if different:

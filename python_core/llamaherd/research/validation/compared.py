@@ -167,8 +167,8 @@ def codes_of(
         )
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
         frame = getattr(coded, "frame", coded)
-        rows = Rows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
-        return _of_sample(gold, n, places_of(gold, rows))
+        data = Rows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
+        return _of_sample(gold, n, places_of(gold, data))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)

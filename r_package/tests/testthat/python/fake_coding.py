@@ -110,7 +110,7 @@ def annotate_result(job):
     }
 
 
-def robustness_plan(codebooks, names, contexts, texts, options, settings):
+def robustness_plan(codebooks, names, contexts, texts, options):
     if options["run"] is not None:
         codebooks = [OWN, *codebooks]
         names = ["coded", *names]
@@ -122,7 +122,7 @@ def robustness_plan(codebooks, names, contexts, texts, options, settings):
         "contexts": [0] * len(names),
         "seeds": [None] * len(names),
         "rows": [i for i, there in enumerate(texts) if there],
-        "settings": json.dumps(settings or {}),
+        "settings": json.dumps(options["settings"] or {}),
     }
 
 

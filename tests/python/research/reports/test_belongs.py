@@ -66,7 +66,7 @@ def test_results_of_other_labels_are_refused_by_name(
 ) -> None:
     make, path = PARTS[name], tmp_path / "r.json"
     own = make(coded)
-    for result in (own, pickle.loads(pickle.dumps(own))):  # noqa: S301 - made here
+    for result in (own, pickle.loads(pickle.dumps(own))):
         lh.report(coded, path, **{name: result})
     told = read_report(path)
     assert told[name]["source"] == told["source"]
@@ -88,7 +88,9 @@ def test_results_of_other_labels_are_refused_by_name(
 def test_the_same_rows_in_another_order(coded: lh.Coded, tmp_path: Path) -> None:
     back = coded[list(range(len(coded)))[::-1]]
     lh.report(back, tmp_path / "r.json", estimates=estimates_of(coded))
-    with pytest.raises(ValueError, match="validation .* the same texts in another order"):
+    with pytest.raises(
+        ValueError, match=r"validation .* the same texts in another order"
+    ):
         lh.report(back, tmp_path / "r.json", validation_of(coded))
 
 
@@ -97,9 +99,9 @@ def test_columns_without_texts_are_compared_by_labels(
 ) -> None:
     codes = ["abc"[i % 3] for i in range(40)]
     lh.report(coded, tmp_path / "r.json", lh.validate(coded.labels, codes, n_bootstrap=0))
-    others = ["a", *coded.labels[1:]] if coded.labels[0] != "a" else ["b", *coded.labels[1:]]
-    with pytest.raises(ValueError, match="validation does not belong .* other labels"):
-        found = lh.validate(others, codes, n_bootstrap=0)
+    first = "b" if coded.labels[0] == "a" else "a"
+    found = lh.validate([first, *coded.labels[1:]], codes, n_bootstrap=0)
+    with pytest.raises(ValueError, match=r"validation does not belong .* other labels"):
         lh.report(coded, tmp_path / "r.json", found)
 
 
@@ -145,9 +147,12 @@ def test_robustness_of_another_coding_is_refused(
 def test_the_model_must_be_that_of_the_labels(
     coded: lh.Coded, tiny_path: Callable[[str], Path]
 ) -> None:
-    with lh.Model(tiny_path("qwen2")) as model, lh.Context(model) as context:
-        with pytest.raises(ValueError, match="contexts: the first must be of the model"):
-            lh.robustness(coded, contexts=context, orders=1)
+    with (
+        lh.Model(tiny_path("qwen2")) as model,
+        lh.Context(model) as context,
+        pytest.raises(ValueError, match="contexts: the first must be of the model"),
+    ):
+        lh.robustness(coded, contexts=context, orders=1)
 
 
 def test_seeds_start_from_that_of_the_labels(context: lh.Context) -> None:
