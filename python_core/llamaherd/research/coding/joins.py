@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.research import frames
@@ -221,5 +221,5 @@ def _without(design: Mapping[str, Any]) -> str:
     return f"the data has no column {named}" if named else "no texts or ids are known"
 
 
-def _refuse(problem: str) -> None:
+def _refuse(problem: str) -> NoReturn:
     raise ValueError(f"gold was drawn from other data: {problem}. {_FIX}")
