@@ -166,9 +166,9 @@ def robustness_plan(
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
     seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
-    told = dict(options["settings"] or {})  # R's empty list has no names
+    told = dict(options.get("settings") or {})  # R's empty list has no names
     start = Start(codebooks=known, settings=told, seeds=seeds)
-    if options["run"] is not None:
+    if options.get("run") is not None:
         run = json.loads(options["run"])
         check_model(run, options["context"].model)
         start = start_from(run, known, told, seeds)

@@ -95,14 +95,14 @@ def validate(
         names=tuple(coded["names"]),
         probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
         frame={
-            **(gold["columns"] or {}),
+            **(gold.get("columns") or {}),
             **({} if texts is None else {_TEXT: list(texts)}),
         },
         text=None if texts is None else _TEXT,
         codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
     )
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
-    if gold["json"] is not None:
+    if gold.get("json") is not None:
         codes = dataclasses.replace(
             GoldSample.from_json(gold["json"]),
             codes=[list(each) for each in gold["codes"]],
