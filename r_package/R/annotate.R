@@ -404,10 +404,20 @@ interrupt_coding <- function(result, run, verbosity) {
   interrupt(message, result, verbosity, run$journal)
 }
 
+# Signs that labels say little of the texts.
+inform_notes <- function(notes) {
+  for (note in notes) {
+    cli::cli_inform(c("!" = escape_cli(note)))
+  }
+}
+
 # One warning for all that failed, or the error that on_error = "stop" asks for.
 report_coding <- function(result, found, on_error, verbosity, error_call) {
   if (verbosity >= 2) {
     cli::cli_inform("{attr(result, 'llamaherd')$stats$line}")
+  }
+  if (verbosity >= 0) {
+    inform_notes(as_text(found[["notes"]]))
   }
   errors <- as_text(found[["errors"]])
   failed <- which(!is.na(errors))

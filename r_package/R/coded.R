@@ -231,6 +231,8 @@ print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
     counts <- paste0(": ", paste(names(shown), shown, collapse = ", "))
   }
   cat(sprintf("<llamaherd_coded> %d texts%s\n", nrow(x), counts))
+  notes <- as_text(coding$run$notes)
+  cat(sprintf("Note: %s\n", notes), sep = "")
   data <- without_coding(x)
   if (inherits(data, "tbl_df")) {
     print(data, ..., n = n, width = width)

@@ -137,8 +137,11 @@ estimate <- function(
     target = check_choice(target, c("population", "texts")),
     prob = check_prob(prob, "simple", error_call)
   )
+  if (!is.null(design)) {
+    gold <- joined_gold(gold, coded, label, text, error_call)
+  }
   codes <- gold_codes_of(gold, coded, prob, error_call)
-  uses <- c(label, text, there(design$id))
+  uses <- c(label, text, if (!is.null(design)) gold_columns(gold, coded))
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
     options$outcome <- check_outcome(outcome, error_call)
@@ -275,7 +278,8 @@ new_estimates <- function(found, options, formula, methods) {
       n_gold = found[["n_gold"]],
       design = found[["design"]],
       notes = as_text(found[["notes"]]),
-      line = found[["line"]]
+      line = found[["line"]],
+      source = found[["source"]]
     ),
     class = "llamaherd_estimates"
   )

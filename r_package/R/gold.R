@@ -36,7 +36,9 @@
 #' @param prob How to draw; see below. `NULL` stands for `"stratified"` if there is `by`, else
 #'   `"simple"`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL`: those of
-#'   `data` if it knows them; numbers of rows are identifiers otherwise.
+#'   `data` if it knows them. For `id` that is a column called `id` in which no value is missing or
+#'   there twice; numbers of rows are identifiers otherwise. By identifiers codes find their texts
+#'   in data that were sorted, also where the column of texts was dropped.
 #' @param confidence For `"uncertainty"`: a column, or a number for each text, of how sure the model
 #'   is, from 0 to 1. `NULL`: the column `margin` of [annotate_texts()]; of several labels
 #'   `2 * abs(p - 1/2)` of the one that is least sure.
@@ -113,6 +115,8 @@ gold_sample <- function(
   several <- if (is.null(several)) isTRUE(known$several) else check_flag(several)
   each <- if (several && identical(prob, "uncertainty")) known$each
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
+  # Its own ids are taken if they are unique.
+  uses <- c(uses, if (is.null(id) && length(uses) > 0) intersect("id", names(data)))
   if (length(uses) == 0) {
     must <- "the column of texts, which people are to read"
     hint <- paste("There are", paste(names(data), collapse = ", "))
@@ -260,6 +264,22 @@ gold_size <- function(
 print.llamaherd_gold_size <- function(x, ...) {
   writeLines(x$line)
   invisible(x)
+}
+
+# The sample with the rows of `data` in which its texts are.
+joined_gold <- function(gold, data, label, text, error_call) {
+  json <- check_gold(gold, error_call)
+  uses <- c(label, text, gold_columns(gold, data))
+  options <- list(label = label, text = text, n = nrow(data))
+  columns <- py_columns(data, uses)
+  rows <- py_call("gold_rows", columns, json, options, error_call = error_call)
+  gold$rows <- as.integer(unlist(rows)) + 1L
+  gold
+}
+
+# Columns of data by which the texts of a sample are found.
+gold_columns <- function(gold, data) {
+  intersect(unlist(gold$design[c("id", "text", "label")]), names(data))
 }
 
 new_gold <- function(value) {

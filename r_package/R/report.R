@@ -11,7 +11,11 @@
 #' @param path Where to write: `".html"` for the page, `".json"` for the JSON alone.
 #' @param validation What [validate()] returned.
 #' @param estimates What [estimate()] returned.
-#' @param robustness What [robustness()] returned.
+#' @param robustness What [robustness()] returned; its first variant must be how the labels of `x`
+#'   were made, as `robustness(x, ...)` has it.
+#'
+#'   All three must come from the texts and labels of `x`: results of other labels, such as those
+#'   before a calibration, of other data, or of an earlier version are an error.
 #' @param title Of the page.
 #' @param texts Whether texts are in it. FALSE for texts that must not be shared: then there are
 #'   only their hashes, and [reproduce()] has to be given the data. The codebook and its examples
@@ -167,8 +171,17 @@ estimates_for_report <- function(x) {
     n_texts = x$n_texts,
     n_gold = x$n_gold,
     design = x$design,
-    notes = as_py_list(x$notes)
+    notes = as_py_list(x$notes),
+    source = x$source
   )
+}
+
+# The estimates of all variants in place of those of the first.
+variants_for_report <- function(x) {
+  all <- x$fit
+  all$rows <- x$estimates
+  all$notes <- x$notes
+  estimates_for_report(all)
 }
 
 robustness_for_report <- function(x) {
@@ -177,6 +190,9 @@ robustness_for_report <- function(x) {
     variants = as_py_list(x$summary$variant),
     names = as_py_list(x$ranges$label),
     n_texts = nrow(x$labels),
+    rows = as_py_list(x$labels$row - 1L),
+    source = x$source,
+    estimates = if (!is.null(x$estimates)) variants_for_report(x),
     flips = as_py_numbers(x$summary$flips),
     pairwise = rows_of(x$pairwise),
     agreement = x$agreement,

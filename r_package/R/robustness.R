@@ -4,10 +4,14 @@
 #' ask the same in other words, with the labels in another order, with other models, and, for
 #' labels that are written with a temperature, with other seeds.
 #'
-#' @inheritParams annotate_texts
+#' @param data What [annotate_texts()] returned: the first variant is how these labels were made, by
+#'   their codebook, settings and seed, so that [report()] takes the result. Or another data frame.
+#' @param text As in [annotate_texts()]; not needed for what it returned.
 #' @param codebooks A codebook, or a list of several with the same labels; the first is what the
-#'   others are compared with. Names of the list are shown.
-#' @param contexts A context, or a list of several, on other models.
+#'   others are compared with. Names of the list are shown. Not needed for what [annotate_texts()]
+#'   returned, whose codebook is the first.
+#' @param contexts A context, or a list of several, on other models; the first on the model that
+#'   labels were made by.
 #' @param orders Orders of the labels to try beside the codebook's own: a number, drawn by
 #'   `seed`, or a list of character vectors. Not for an ordinal scale.
 #' @param seeds Whole numbers to draw with; needs `method = "generate"` and a `temperature`.
@@ -19,7 +23,8 @@
 #'   With `n_texts` only the codes of texts that are drawn count.
 #' @param formula,outcome As in [estimate()]; labels are called `label` in the formula.
 #' @param progress,verbosity As in [annotate_texts()].
-#' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `calibrate`.
+#' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `calibrate`; in
+#'   place of those that the labels of `data` were made with.
 #' @returns A `llamaherd_robustness`, a list:
 #'
 #'   * `summary`: a data frame with a row for each variant: `variant`, its name; `flips`, the
@@ -51,9 +56,9 @@
 #' plot(found)
 robustness <- function(
   data,
-  text,
-  codebooks,
-  contexts,
+  text = NULL,
+  codebooks = NULL,
+  contexts = NULL,
   ...,
   orders = 0L,
   seeds = integer(),
@@ -83,14 +88,28 @@ robustness <- function(
       "max_tokens"
     )
   )
-  found <- texts_of(data, rlang::enquo(text), error_call)
+  own <- attr(data, "llamaherd")
+  text <- rlang::enquo(text)
+  if (rlang::quo_is_null(text)) {
+    if (is.null(own$text) || is.na(own$text)) {
+      abort_argument("text", columns_of_data(data), NULL, error_call)
+    }
+    text <- rlang::new_quosure(as.name(own$text))
+  }
+  found <- texts_of(data, text, error_call)
   texts <- found$values
-  books <- listed(codebooks, "llamaherd_codebook", "codebooks", error_call)
+  # Labels that there are, unless other texts are to be coded.
+  run <- if (found$is_column && identical(found$name, own$text)) own$run_json
+  books <- if (is.null(codebooks) && !is.null(run)) {
+    list()
+  } else {
+    listed(codebooks, "llamaherd_codebook", "codebooks", error_call)
+  }
   places <- listed(contexts, "llamaherd_context", "contexts", error_call)
   objects <- lapply(places, check_context, "contexts", error_call)
   progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
-  is_drawn <- identical(settings$method, "generate") && isTRUE(settings$temperature > 0)
+  settings <- checked_counts(settings, error_call)
   plan <- py_call(
     "robustness_plan",
     as_py_list(lapply(books, \(book) book$content)),
@@ -103,25 +122,27 @@ robustness <- function(
       n_texts = if (!is.null(n_texts)) check_whole(n_texts, min = 1),
       seed = as.double(check_whole(seed, min = 0)),
       crossed = check_flag(crossed),
-      is_drawn = is_drawn
+      run = run,
+      context = if (!is.null(run)) objects[[1]],
+      settings = settings
     ),
     error_call = error_call
   )
   rows <- as.integer(unlist(plan[["rows"]])) + 1L
-  check_judge(gold, data, rows, formula, outcome, error_call)
+  name <- if (found$name %in% names(data)) found$name
+  gold <- check_judge(gold, data, name, rows, formula, outcome, error_call)
   runs <- run_variants(
     plan,
     objects,
     texts[rows],
-    settings,
+    list(settings = plan[["settings"]]),
     progress,
     verbosity,
     error_call
   )
-  result <- new_robustness(plan, runs, rows, error_call)
+  result <- new_robustness(plan, runs, rows, texts[rows], error_call)
   if (!is.null(gold)) {
-    several <- books[[1]]$type == "multiple"
-    name <- if (found$name %in% names(data)) found$name
+    several <- c(books, list(own$codebook))[[1]]$type == "multiple"
     result <- with_estimates(result, data, name, gold, formula, outcome, several)
   }
   document_event("robustness", \() {
@@ -139,19 +160,17 @@ robustness <- function(
 }
 
 # Whether estimates will be possible, before anything is coded.
-check_judge <- function(gold, data, rows, formula, outcome, error_call) {
+check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   if (is.null(gold)) {
     if (!is.null(formula) || !is.null(outcome)) {
       message <- "{.arg formula} and {.arg outcome} are for estimates: these need {.arg gold}."
       abort(message, "argument", error_call)
     }
-    return(invisible())
+    return(NULL)
   }
-  check_gold(gold, error_call)
-  if (length(gold$all_probs) != nrow(data)) {
-    must <- sprintf("drawn from `data`, which has %d rows", nrow(data))
-    abort_argument("gold", must, gold, error_call)
-  }
+  # Labels of variants are not those that it was drawn by.
+  attr(gold, "json") <- py_call("gold_unlabelled", check_gold(gold, error_call))
+  gold <- joined_gold(gold, data, NULL, text, error_call)
   if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {
     must <- "a sample with two codes at least of the texts to be coded"
     abort_argument("gold", must, gold, error_call)
@@ -164,6 +183,7 @@ check_judge <- function(gold, data, rows, formula, outcome, error_call) {
       error_call
     )
   }
+  gold
 }
 
 # The estimates by the labels of each variant.
@@ -194,6 +214,7 @@ with_estimates <- function(result, data, text, gold, formula, outcome, several) 
     cbind(variant = result$summary$variant[[i]], as.data.frame(fits[[i]]))
   })
   result["estimates"] <- list(if (any(some)) do.call(rbind, rows))
+  result$fit <- if (any(some)) fits[some][[1]]
   result$notes <- unique(unlist(lapply(fits[some], \(fit) fit$notes)))
   result
 }
@@ -224,6 +245,19 @@ check_orders <- function(x, error_call) {
   check_whole(x, "orders", min = 0, error_call = error_call)
 }
 
+# Settings whose numbers must be whole.
+checked_counts <- function(settings, error_call) {
+  for (name in intersect(c("max_tokens", "part_tokens"), names(settings))) {
+    settings[[name]] <- check_whole(
+      settings[[name]],
+      name,
+      min = 1,
+      error_call = error_call
+    )
+  }
+  settings
+}
+
 # Python's results of each variant. One that Ctrl-C has ended is left out, with all after it.
 run_variants <- function(
   plan,
@@ -234,13 +268,6 @@ run_variants <- function(
   verbosity,
   error_call
 ) {
-  settings$seed <- NULL
-  settings$max_tokens <- if (!is.null(settings$max_tokens)) {
-    check_whole(settings$max_tokens, "max_tokens", min = 1, error_call = error_call)
-  }
-  settings$part_tokens <- if (!is.null(settings$part_tokens)) {
-    check_whole(settings$part_tokens, "part_tokens", min = 1, error_call = error_call)
-  }
   names <- as_text(plan[["names"]])
   books <- as_text(plan[["codebooks"]])
   at <- as.integer(unlist(plan[["contexts"]])) + 1L
@@ -269,7 +296,7 @@ run_variants <- function(
     )
     if (run$interrupted) {
       bar$end()
-      done <- if (length(runs) > 0) new_robustness(plan, runs, NULL, error_call)
+      done <- if (length(runs) > 0) new_robustness(plan, runs, NULL, texts, error_call)
       the$last_results <- done
       message <- sprintf(
         "Interrupted: %d of %d variants done.",
@@ -283,7 +310,7 @@ run_variants <- function(
   runs
 }
 
-new_robustness <- function(plan, runs, rows, error_call) {
+new_robustness <- function(plan, runs, rows, texts, error_call) {
   rows <- rows %||% (as.integer(unlist(plan[["rows"]])) + 1L)
   labels <- lapply(runs, \(run) as_text(run[["labels"]]))
   some <- seq_along(runs)
@@ -294,6 +321,7 @@ new_robustness <- function(plan, runs, rows, error_call) {
     as_py_list(as_text(plan[["codebooks"]])[some]),
     lapply(labels, text_list),
     as_py_list(rows),
+    as_py_list(texts),
     error_call = error_call
   )
   kinds <- as_text(found[["names"]])
@@ -320,7 +348,8 @@ new_robustness <- function(plan, runs, rows, error_call) {
       ),
       agreement = numbers_of(found[["agreement"]]),
       alpha = found[["alpha"]],
-      runs = vapply(runs, \(run) run[["run"]], character(1))
+      runs = vapply(runs, \(run) run[["run"]], character(1)),
+      source = found[["source"]]
     ),
     class = "llamaherd_robustness"
   )

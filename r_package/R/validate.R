@@ -127,14 +127,10 @@ validate <- function(
       codebook = coded$codebook
     ),
     list(
-      rows = as_py_list(gold$rows - 1L),
       codes = unname(lapply(gold$codes, as_codes)),
-      probs = if (!is.null(gold$probs)) as_py_list(as.double(gold$probs)),
       coders = as_py_list(gold$coders),
-      is_sample = gold$is_sample,
-      texts = if (!is.null(gold$texts)) text_list(gold$texts),
-      all_probs = if (!is.null(gold$all_probs)) as_py_list(as.double(gold$all_probs)),
-      design = gold$design
+      json = gold$json,
+      columns = py_columns(coded$frame, gold_columns(gold, coded$frame))
     ),
     options,
     error_call = error_call
@@ -328,11 +324,11 @@ coded_probs <- function(coded, levels) {
   if (!is.null(coded$prob)) as_py_list(check_numeric(coded$prob))
 }
 
-# People's codes: a list with `rows`, from 1, `codes`, a list of vectors, `probs`, `coders`.
+# People's codes: a list with `codes`, a list of vectors, `coders`, and `json` of a sample.
 gold_parts <- function(gold, coded, truth_col, error_call) {
   n <- length(coded$labels)
   if (inherits(gold, "llamaherd_gold")) {
-    return(gold_sample_parts(gold))
+    return(gold_sample_parts(gold, error_call))
   }
   gold <- gold %||% check_string(truth_col)
   if (is.character(gold) && !is.null(coded$frame) && all(gold %in% names(coded$frame))) {
@@ -351,10 +347,8 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   }
   names <- rlang::names2(gold)
   list(
-    rows = seq_len(n),
     codes = unname(gold),
     coders = ifelse(nzchar(names), names, paste("coder", seq_along(gold))),
-    is_sample = FALSE,
     several = FALSE
   )
 }
@@ -368,18 +362,14 @@ texts_to_compare <- function(coded, gold) {
   if (!is.null(texts)) text_list(as_utf8(texts))
 }
 
-gold_sample_parts <- function(gold) {
+gold_sample_parts <- function(gold, error_call) {
   list(
-    rows = gold$rows,
+    json = check_gold(gold, error_call),
     codes = unname(gold$codes),
-    probs = gold$probs,
     coders = names(gold$codes),
-    is_sample = TRUE,
     several = isTRUE(gold$design$several),
-    texts = gold$texts,
     text = gold$design$text,
-    design = gold$design,
-    all_probs = gold$all_probs
+    design = gold$design
   )
 }
 

@@ -39,6 +39,16 @@ def test_reports_cross(smollm2: lh.Model, smollm2_path: Path, tmp_path: Path) ->
 
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["same"]
+    refused = found["refused"]
+    assert refused["saved"] == "taken"
+    assert (
+        "validation does not belong to these labels: it is of other"
+        in (refused["validation"])
+    )
+    assert "the same texts in another order" in refused["sorted"]
+    assert "estimates does not belong to these labels" in refused["estimates"]
+    assert "made by an earlier version" in refused["earlier"]
+    assert "normalize is 'token', and was 'sum'" in refused["robustness"]
     assert found["page"] == "5 of 5 labels and probabilities are the same"
 
     again = lh.reproduce(tmp_path / "r.html", smollm2, n_seq_max=1)

@@ -33,7 +33,9 @@ from llamaherd._r.estimation import (
     estimate_regression,
     gold_draw,
     gold_read,
+    gold_rows,
     gold_size,
+    gold_unlabelled,
     gold_write,
 )
 from llamaherd._r.herds import (
@@ -139,7 +141,9 @@ __all__ = [
     "generate_start",
     "gold_draw",
     "gold_read",
+    "gold_rows",
     "gold_size",
+    "gold_unlabelled",
     "gold_write",
     "hardware_profile",
     "herd_actors",

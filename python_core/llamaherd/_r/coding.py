@@ -18,6 +18,7 @@ from llamaherd.research.coding.columns import roles_of
 from llamaherd.research.coding.settings import DEFAULTS, checked_settings
 from llamaherd.research.coding.variants import Variant, variants_of
 from llamaherd.research.estimation.robustness import compared, drawn_rows
+from llamaherd.research.estimation.starting import Start, check_model, start_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,6 +141,7 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
         "names": [clean(name) for name in coded.names],
         "run": clean(json.dumps(coded.run, ensure_ascii=False)),
         "stats": numbers_of(coded.stats),
+        "notes": [clean(note) for note in coded.notes],
     }
 
 
@@ -158,19 +160,27 @@ def robustness_plan(
         names: Of the codebooks.
         contexts: Names.
         texts: For each row whether there is a text.
-        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`, `is_drawn`.
+        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`; of labels that there are
+            `run`, as JSON, and `context`, the first; else None. `settings`: arguments of
+            `annotate` that R was told.
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
-    seed = int(options["seed"])
+    seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
+    told = dict(options.get("settings") or {})  # R's empty list has no names
+    start = Start(codebooks=known, settings=told, seeds=seeds)
+    if options.get("run") is not None:
+        run = json.loads(options["run"])
+        check_model(run, options["context"].model)
+        start = start_from(run, known, told, seeds)
     with _from_one():
         made = variants_of(
-            known,
+            start.codebooks,
             list(contexts),
             orders=options["orders"],
-            seeds=[int(each) for each in options["seeds"]],
+            seeds=start.seeds,
             seed=seed,
             crossed=options["crossed"],
-            is_drawn=options["is_drawn"],
+            is_drawn=start.is_drawn,
         )
     given = ["" if there else None for there in texts]
     return {
@@ -179,6 +189,7 @@ def robustness_plan(
         "contexts": [each.context for each in made],
         "seeds": [None if each.seed is None else float(each.seed) for each in made],
         "rows": drawn_rows(given, options["n_texts"], seed),
+        "settings": json.dumps(start.settings),
     }
 
 
@@ -188,13 +199,14 @@ def robustness_compare(
     codebooks: Sequence[str],
     labels: Sequence[Sequence[str | None]],
     rows: Sequence[int],
+    texts: Sequence[str | None],
 ) -> dict[str, Any]:
     """What the labels of variants say together, matrices by rows."""
     made = [
         Variant(name=name, codebook=_codebook(content))
         for name, content in zip(names, codebooks, strict=True)
     ]
-    found = compared(made, labels, rows, [{} for _ in made])
+    found = compared(made, labels, rows, [{} for _ in made], texts)
     return {
         "names": [clean(name) for name in found.names],
         "flips": found.flips.tolist(),
@@ -203,10 +215,13 @@ def robustness_compare(
         "alpha": found.alpha,
         "shares": found.shares.tolist(),
         "unstable": found.unstable.tolist(),
+        "source": None if found.source is None else json.dumps(found.source.to_dict()),
     }
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    started = json.loads(options.get("settings") or "{}")  # of robustness_plan
+    options = {**started, **options}
     given = {name: options[name] for name in DEFAULTS if name in options}
     if "seed" in given:
         given["seed"] = int(given["seed"])  # above 2^31 it comes as a float

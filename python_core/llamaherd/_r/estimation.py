@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +74,34 @@ def gold_draw(
 
 
 @boundary
+def gold_rows(
+    columns: Mapping[str, Sequence[Any]], sample: str, options: Mapping[str, Any]
+) -> list[float]:
+    """Rows, from 0, of data in which the texts of a sample are.
+
+    Args:
+        columns: Those of the data frame by which they are found.
+        sample: As JSON.
+        options: `label` and `text`, names of columns. Without a label `n`, the number of
+            rows: labels are then not compared.
+    """
+    known, given = GoldSample.from_json(sample), dict(columns)
+    label = options["label"]
+    if label is None:
+        known, label = replace(known, labels=[None] * len(known)), ".label"
+        given[label] = [None] * int(options["n"])
+    _, moved, _ = estimating.joined(given, known, label, options["text"])
+    return [float(row) for row in moved.rows]
+
+
+@boundary
+def gold_unlabelled(sample: str) -> str:
+    """A sample, as JSON, that does not know the model's labels."""
+    known = GoldSample.from_json(sample)
+    return replace(known, labels=[None] * len(known)).to_json()
+
+
+@boundary
 def gold_write(sample: str, path: str, options: Mapping[str, Any]) -> None:
     """Writes the CSV and its sidecar. `sample` is JSON."""
     GoldSample.from_json(sample).write(path, **options)
@@ -130,9 +159,8 @@ def estimate_regression(
             `has_label_right`; `formula`.
         options: `label`, `text`, `model`, `methods`, `level`, `target`, `prob`.
     """
-    sample = _gold(gold)
-    texts = estimating.population(
-        dict(columns), sample, options["label"], options["text"]
+    texts, sample, notes = estimating.joined(
+        dict(columns), _gold(gold), options["label"], options["text"]
     )
     kept = np.array(matrices["kept"], dtype=np.int64)
     used = used_gold(sample, options["prob"], len(texts), kept).among(kept, len(texts))
@@ -164,7 +192,8 @@ def estimate_regression(
             model=model,
             formula=matrices["formula"],
             n_kept=len(kept),
-            n_texts=len(texts),
+            texts=texts,
+            notes=notes,
         )
     )
 
@@ -227,4 +256,5 @@ def _estimates(found: Estimates) -> dict[str, Any]:
         "design": found.design,
         "notes": list(found.notes),
         "line": str(found),
+        "source": None if found.source is None else json.dumps(found.source.to_dict()),
     }

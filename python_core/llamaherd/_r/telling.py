@@ -172,6 +172,7 @@ def _estimates(given: Mapping[str, Any]) -> dict[str, Any]:
         {
             **given,
             "rows": rows,
+            "source": _source(given["source"]),
             "n_texts": int(given["n_texts"]),
             "n_gold": int(given["n_gold"]),
         }
@@ -180,10 +181,23 @@ def _estimates(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _robustness(given: Mapping[str, Any]) -> dict[str, Any]:
+    estimates = given["estimates"]
     told: dict[str, Any] = plain(
-        {**given, "runs": [_run(json.loads(run)) for run in given["runs"]]}
+        {
+            **given,
+            "rows": [int(row) for row in given["rows"]],
+            "source": _source(given["source"]),
+            "estimates": None if estimates is None else _estimates(estimates),
+            "runs": [_run(json.loads(run)) for run in given["runs"]],
+        }
     )
     return told
+
+
+def _source(told: str | None) -> dict[str, Any] | None:
+    """Hashes as R has them; None of an object that was saved by an earlier version."""
+    found: dict[str, Any] | None = None if told is None else json.loads(told)
+    return found
 
 
 def _run(run: Mapping[str, Any]) -> dict[str, Any]:

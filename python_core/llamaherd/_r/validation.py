@@ -12,6 +12,7 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.research import statistics
+from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.validation.validation import COLUMNS
 from llamaherd.research.validation.validation_page import page_of
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Codes
 
+_TEXT = ".text"  # the column of texts: no other is called so
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
@@ -32,17 +34,6 @@ class _Coded:
     frame: dict[str, list[Any]]
     text: str | None
     codebook: lh.Codebook | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Gold:
-    rows: list[int]
-    codes: list[list[Any]]
-    probs: list[float] | None
-    coders: list[str]
-    texts: list[str | None] | None
-    all_probs: list[float] | None
-    design: dict[str, Any] | None
 
 
 @boundary
@@ -94,9 +85,8 @@ def validate(
         coded: `labels`; `names` of all, [] if not known; `probs`, rows of all labels'
             probabilities, or the labels' own, or None; `texts`, or None; `codebook` as
             JSON, or None.
-        gold: `rows` from 0, or None: all; `codes`, a list for each coder; `probs`, or
-            None; `coders`, their names; `is_sample`; of a sample `texts`, the
-            probabilities of all rows, `all_probs`, and `design`.
+        gold: `codes`, a list for each coder; `coders`, their names; of a sample `json`,
+            else None, and `columns`, those of the data by which its texts are found.
         options: `scale`, `level`, `n_bootstrap`, `seed`, `several`.
     """
     texts, content = coded["texts"], coded["codebook"]
@@ -104,15 +94,20 @@ def validate(
         labels=list(coded["labels"]),
         names=tuple(coded["names"]),
         probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
-        frame={} if texts is None else {"text": list(texts)},
-        text=None if texts is None else "text",
+        frame={
+            **(gold.get("columns") or {}),
+            **({} if texts is None else {_TEXT: list(texts)}),
+        },
+        text=None if texts is None else _TEXT,
         codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
     )
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
-    if gold["is_sample"]:
-        names = ("rows", "codes", "probs", "coders", "texts", "all_probs")
-        design = _whole(gold["design"])
-        codes = _Gold(**{name: gold[name] for name in names}, design=design)
+    if gold.get("json") is not None:
+        codes = dataclasses.replace(
+            GoldSample.from_json(gold["json"]),
+            codes=[list(each) for each in gold["codes"]],
+            coders=list(gold["coders"]),
+        )
     found = lh.validate(
         labels,
         codes,
@@ -124,15 +119,6 @@ def validate(
         several=options["several"],
     )
     return _validation(found)
-
-
-def _whole(value: Any) -> Any:  # noqa: ANN401 - of a design
-    """Numbers that R has as floats only as they were."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _whole(each) for name, each in value.items()}
-    return value
 
 
 def _validation(found: lh.Validation) -> dict[str, Any]:

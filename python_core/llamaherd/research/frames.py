@@ -63,9 +63,21 @@ def names(frame: object) -> list[str]:
 def check_index(values: object, frame: object, argument: str) -> None:
     """Checks that a Series of pandas is in the order of a data frame, as its index tells.
 
+    Args:
+        values: A Series or a data frame; several as a mapping or a list; else nothing is
+            checked.
+        frame: The data frame, or a Series.
+        argument: What messages call `values`.
+
     Raises:
         ValueError: It has the same number of rows with another index.
     """
+    if isinstance(values, (Mapping, list, tuple)):
+        parts = values.values() if isinstance(values, Mapping) else values
+        for each in parts:
+            if hasattr(each, "index") and not isinstance(each, (str, list, tuple)):
+                check_index(each, frame, argument)
+        return
     own: Any = getattr(values, "index", None)
     other: Any = getattr(frame, "index", None)
     if not (hasattr(own, "equals") and hasattr(other, "equals")):
@@ -76,6 +88,14 @@ def check_index(values: object, frame: object, argument: str) -> None:
             f"give {argument}.reindex(data.index), or {argument}.to_numpy() if that is "
             "the same"
         )
+
+
+def index_of(values: object) -> list[Any] | None:
+    """Index of a Series or data frame of pandas; None: there is none."""
+    index: Any = getattr(values, "index", None)
+    if callable(index) or not hasattr(index, "equals"):
+        return None
+    return list(index)
 
 
 def column(frame: object, name: str, argument: str) -> list[Any]:

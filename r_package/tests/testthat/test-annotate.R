@@ -279,6 +279,39 @@ test_that("variants are compared", {
   })
 })
 
+test_that("variants start from how labels were made", {
+  context <- local_context()
+  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  found <- robustness(coded, codebooks = book_of(), contexts = context)
+  expect_identical(found$summary$variant, c("codebook coded", "codebook 1"))
+  seen <- the$module$seen("robustness_plan")
+  expect_match(seen, "'run': '{\"model\"", fixed = TRUE)
+  # Other texts, or a table that does not know how labels were made.
+  other <- cbind(coded, words = coded$text)
+  books <- list(book_of(), book_of())
+  for (data in list(other, as.data.frame(coded))) {
+    plain <- robustness(data, text, books, context)
+    expect_identical(plain$summary$variant, c("codebook 1", "codebook 2"))
+  }
+  expect_error(
+    robustness(data_of(), codebooks = books, contexts = context),
+    "`text` must"
+  )
+  expect_error(robustness(coded, codebooks = books), "`contexts` must")
+})
+
+test_that("labels that say little are noted", {
+  context <- local_context()
+  data <- data.frame(text = sprintf("t%d", 1:20))
+  expect_message(
+    annotate_texts(data, text, book_of(), context),
+    "all {alike}",
+    fixed = TRUE
+  )
+  expect_no_message(annotate_texts(data[1:19, , drop = FALSE], text, book_of(), context))
+  expect_no_message(annotate_texts(data, text, book_of(), context, verbosity = -1))
+})
+
 test_that("each variant has an estimate by the same codes", {
   context <- local_context()
   data <- data.frame(text = c("a", NA, letters[2:5]), label = "other", x = 1:6)
@@ -309,8 +342,8 @@ test_that("each variant has an estimate by the same codes", {
   expect_error(run(gold = 1), "`gold` must be")
   one <- replace(gold, "gold", list(c("yes", NA, NA, NA)))
   expect_error(run(gold = one), "two codes at least")
-  gold$all_probs <- 1
-  expect_error(run(gold = gold), "drawn from `data`, which has 6 rows")
+  data <- data[-1, ]
+  expect_error(run(gold = gold), "gold was drawn from other data")
 })
 
 test_that("a journal is named at the beginning and where Ctrl-C ends the call", {

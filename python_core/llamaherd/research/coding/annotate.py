@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,24 @@ def annotate(
 
     Warns:
         JournalWarning: As `generate_parallel`.
+        UserWarning: Labels say little of the texts, see `Coded.notes`.
     """
+    coded = annotated(frame, text, codebook, context, progress=progress, **settings)
+    for note in coded.notes:
+        warnings.warn(note, UserWarning, stacklevel=2)
+    return coded
+
+
+def annotated(
+    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    text: str,
+    codebook: Codebook,
+    context: Host | Llama,
+    *,
+    progress: ProgressOption = False,
+    **settings: Unpack[CodingSettings],
+) -> Coded:
+    """Does what `annotate` does, without a warning of what its notes say."""
     coding = prepare_coding(frame, text, codebook, context, settings)
     return run_to_end(
         lambda: (coding.context, coding, context),

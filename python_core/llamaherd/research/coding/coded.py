@@ -94,7 +94,13 @@ class Coded:
             parts.append(f"{len(self.names)} labels ({self._counts})")
         if n_missing:
             parts.append(f"{n_missing} missing")
-        return f"<Coded: {', '.join(parts)}, {n_failed} failed>"
+        head = f"<Coded: {', '.join(parts)}, {n_failed} failed>"
+        return "\n".join([head, *(f"Note: {note}" for note in self.notes)])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Signs that labels say little of the texts, such as one label for almost all."""
+        return tuple(self.run.get("notes") or ())
 
     @property
     def _counts(self) -> str:

@@ -19,6 +19,7 @@ from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.columns import as_results, table_of
+from llamaherd.research.coding.notes import notes_of
 from llamaherd.research.coding.record import record_of
 from llamaherd.research.coding.texts import hash_of_texts, is_blank, unique_texts
 from llamaherd.research.frames import with_columns
@@ -161,6 +162,9 @@ class Coding:
             None if self._calibration is None else self._calibration.to_json()
         )
         record["seconds"] = round(wall_s, 3)
+        record["n_prompts"], record["n_journal"] = stats.n_prompts, stats.n_journal
+        how = work.settings.to_dict()
+        record["notes"] = notes_of(table.labels, answers.coverage, work.codebook, how)
         return Coded(
             frame=with_columns(work.frame, new),
             text=work.text,

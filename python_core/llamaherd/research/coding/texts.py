@@ -92,46 +92,6 @@ def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
     return digest.hexdigest()
 
 
-def check_same_texts(
-    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
-    n: int,
-    texts: Sequence[Any] | None,
-    ids: Sequence[str] | None = None,
-) -> None:
-    """Checks that a sample was drawn from these n texts, in this order.
-
-    Its rows are places: in data that were sorted or filtered they are others.
-
-    Args:
-        gold: Has `rows`; and `all_probs`, `texts` and `design`, as far as they are known.
-        n: Number of texts.
-        texts: They are, None where one is missing; None: not known.
-        ids: With texts: their identifiers; None: not known, and only the texts that were
-            drawn are compared.
-
-    Raises:
-        ValueError: It was drawn from others.
-    """
-    drawn, all_probs = getattr(gold, "texts", None), getattr(gold, "all_probs", None)
-    problem = ""
-    if all_probs is not None and len(all_probs) != n:
-        problem = f"it was drawn from {len(all_probs)} texts, and there are {n}"
-    elif texts is not None and ids is not None:
-        if sha256_of(ids, texts) != gold.design["sha256"]:
-            problem = "ids, texts or their order are not those that it was drawn from"
-    elif texts is not None and drawn is not None:
-        pairs = zip(gold.rows, drawn, strict=True)
-        if not all(
-            0 <= i < n and (texts[int(i)] or "") == (text or "") for i, text in pairs
-        ):
-            problem = "texts or their order are not those that it was drawn from"
-    if problem:
-        raise ValueError(
-            f"gold was drawn from other data: {problem}. Use the data frame that "
-            "gold_sample() got, with all rows in their order"
-        )
-
-
 def parts_of(
     model: Model, text: str, n_tokens: int, room: int | None = None
 ) -> list[str]:

@@ -10,8 +10,9 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.joins import Rows, n_relabelled, places_of
 from llamaherd.research.coding.label_sets import check_spelling, has_several
-from llamaherd.research.coding.texts import check_same_texts
+from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
 from llamaherd.research.estimation.fitting import (
@@ -107,10 +108,11 @@ def estimate(  # noqa: PLR0917 - as in R
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++).
     """
     _check(formula, by=by, model=model)
-    texts = population(coded, gold, label, text)
+    texts, gold, notes = joined(coded, gold, label, text)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     frames.check_index(gold, texts.frame, "gold")
+    frames.check_index(prob, texts.frame, "prob")
     several = has_several(coded, gold) if several is None else several
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
@@ -141,7 +143,8 @@ def estimate(  # noqa: PLR0917 - as in R
         model=model,
         formula=formula,
         n_kept=len(kept),
-        n_texts=len(texts),
+        texts=texts,
+        notes=notes,
     )
 
 
@@ -185,11 +188,13 @@ def result(
     model: Model,
     formula: str | None,
     n_kept: int,
-    n_texts: int,
+    texts: Population,
+    notes: Sequence[str],
 ) -> Estimates:
     """What was found, with how it was found."""
     gold = settings.gold
-    notes = list(gold.notes)
+    n_texts = len(texts)
+    notes = [*notes, *gold.notes]
     if n_kept < n_texts:
         why = "they have no label, or a value that is used is missing"
         notes.append(f"texts left out: {n_texts - n_kept} of {n_texts}; {why}")
@@ -204,6 +209,9 @@ def result(
         design=gold.design,
         notes=(*notes, *found.notes),
         covariances=found.covariances,
+        source=Source.of(
+            None if texts.text_column is None else texts.texts, texts.labels
+        ),
     )
 
 
@@ -217,16 +225,17 @@ def _check(formula: object, *, by: object, model: object) -> None:
         raise ValueError("by goes without a formula: make it a covariate")
 
 
-def population(
+def joined(
     coded: Any,  # noqa: ANN401 - see estimate
-    gold: object,
+    gold: Any,  # noqa: ANN401 - see estimate
     label: str | None,
     text: str | None,
-) -> Population:
-    """The texts, which must be those that the sample was drawn from.
+) -> tuple[Population, Any, list[str]]:
+    """The texts, a sample whose rows are theirs, and notes on the join.
 
     Raises:
-        ValueError: They are others, or there is no such column.
+        ValueError: They are not those that the sample was drawn from, or there is no such
+            column.
     """
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
@@ -239,16 +248,19 @@ def population(
         label = design.get("label") or "label"
     names = gold.names if isinstance(gold, GoldSample) else ()
     texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
-    if isinstance(gold, GoldSample):
-        has_texts = gold.design["text"] is not None and texts.text_column is not None
-        has_ids = design.get("id") is None or identifier is not None
-        check_same_texts(
-            gold,
-            len(texts),
-            texts.texts if has_texts else None,
-            texts.ids if has_ids else None,
+    if not isinstance(gold, GoldSample):
+        return texts, gold, []
+    known = texts.texts if texts.text_column is not None else None
+    rows = Rows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
+    places = places_of(gold, rows)
+    n_other = n_relabelled(gold, rows, places)
+    notes = []
+    if n_other:
+        notes.append(
+            f"{n_other} of {len(gold)} texts of the gold sample have another label than "
+            "when it was drawn: labels of another run, or edited ones, are estimated"
         )
-    return texts
+    return texts, gold.moved(places), notes
 
 
 def _kept(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.core import checks
 
 if TYPE_CHECKING:
+    from llamaherd.research.coding.source import Source
     from llamaherd.research.statistics.sampling import Floats
 
 Method = Literal["dsl", "ppi", "gold", "naive"]
@@ -68,6 +69,7 @@ class Estimates:
         notes: What to know of these estimates.
         covariances: By outcome and method float64[p, p], in the order of the terms that
             are no differences.
+        source: Texts and labels that they came from; None: of an earlier version.
     """
 
     rows: tuple[Estimate, ...]
@@ -80,6 +82,7 @@ class Estimates:
     design: str
     notes: tuple[str, ...] = ()
     covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
+    source: Source | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

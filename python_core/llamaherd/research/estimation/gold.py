@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.joins import hash_of_labels
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import ids_told
-from llamaherd.research.estimation.gold_data import Population
+from llamaherd.research.estimation.gold_data import Population, own_ids
 from llamaherd.research.statistics import sampling
 
 if TYPE_CHECKING:
@@ -52,7 +54,9 @@ def gold_sample(
             `by`, "simple" else.
         text: Column of texts; None: that of `data`.
         label: Column of the model's labels; None: that of `data`.
-        id: Column of identifiers, no two the same; None: numbers of rows, from 1.
+        id: Column of identifiers, no two the same; None: the column "id" if it is such a
+            one, else numbers of rows, from 1. By them codes find their texts in data that
+            were sorted, or lost their texts.
         confidence: For "uncertainty": column, or N numbers, from 0 to 1; None: the margin
             between the two most probable labels; of several labels 2 abs(p - 1/2) of the
             one that is least sure. Missing is 0.
@@ -75,8 +79,16 @@ def gold_sample(
     Warns:
         UserWarning: Texts of the sample are examples of the codebook.
     """
+    frame = data.frame if isinstance(data, Coded) else data
+    for name, values in (("prob", prob), ("confidence", confidence)):
+        frames.check_index(values, frame, name)
     texts = Population.of(
-        data, text=text, label=label, id=id, names=names, several=several
+        data,
+        text=text,
+        label=label,
+        id=own_ids(frame) if id is None else id,
+        names=names,
+        several=several,
     )
     if seed is None:
         seed = int(np.random.default_rng().integers(2**53))
@@ -117,6 +129,7 @@ def gold_sample(
         "n_missing": len(texts) - len(there),
         "seed": seed,
         "sha256": texts.sha256,
+        "labels_sha256": hash_of_labels(texts.labels),
         "text": texts.text_column,
         "label": texts.label_column,
         "id": texts.id_column,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Draw, Floats, Ints
 
+ID = "id"  # the column of identifiers where none is named
 _NO_LABEL = "(none)"  # the stratum of texts that have none
 
 
@@ -187,7 +188,17 @@ class Population:
             names=self.names,
             labels=[self.labels[i] for i in rows],
             design=design,
+            all_ids=None if self.id_column is None else self.ids,
         )
+
+
+def own_ids(frame: object) -> str | None:
+    """The column "id" of data, where it has one that tells all rows apart; else None."""
+    if ID not in frames.names(frame):
+        return None
+    values = [label_text(value) for value in frames.column(frame, ID, "id")]
+    is_unique = None not in values and len(set(values)) == len(values)
+    return ID if is_unique else None
 
 
 def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:

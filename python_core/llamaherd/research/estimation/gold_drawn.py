@@ -52,6 +52,8 @@ class GoldSample:
             true where a text may have several labels, which are joined then.
         codes: For each coder n codes, None where a text has none yet.
         coders: Their names.
+        all_ids: N identifiers of all texts, by which data in another order are matched;
+            None: they are numbers of rows.
     """
 
     rows: list[int]
@@ -64,6 +66,7 @@ class GoldSample:
     design: dict[str, Any]
     codes: list[list[str | None]] = field(default_factory=list)
     coders: list[str] = field(default_factory=list)
+    all_ids: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -77,6 +80,24 @@ class GoldSample:
     def several(self) -> bool:
         """Whether a text may have several labels."""
         return bool(self.design.get("several"))
+
+    def moved(self, places: Sequence[int] | None) -> GoldSample:
+        """The same for data whose row i of the draw is in another place.
+
+        Args:
+            places: For each of N rows of the draw its row now; None: the same.
+        """
+        if places is None:
+            return self
+        probs, strata = np.empty_like(self.all_probs), np.empty_like(self.strata)
+        probs[list(places)], strata[list(places)] = self.all_probs, self.strata
+        return replace(
+            self,
+            rows=[int(places[row]) for row in self.rows],
+            all_probs=probs,
+            strata=strata,
+            all_ids=None,
+        )
 
     @property
     def gold(self) -> list[str | None]:
@@ -105,7 +126,9 @@ class GoldSample:
         """The same with codes: n of one coder, or those of several by their names.
 
         Args:
-            codes: n codes; or a mapping or data frame with n codes for each coder.
+            codes: n codes; or a mapping or data frame with n codes for each coder. Those
+                of pandas are matched by their index if it has the sample's ids, its rows
+                or the numbers 0 to n - 1; else they must be in the sample's order.
             coder: Name of the one coder.
 
         Codes are labels, as texts or as what `str` makes them, in any case; None, NaN and
@@ -113,17 +136,45 @@ class GoldSample:
         as `annotate` has it.
 
         Raises:
-            ValueError: They are not as many as texts, or no labels.
+            ValueError: They are not as many as texts, or no labels; or their index is of
+                something else.
         """
+        order = self._order_of(codes)
         if isinstance(codes, Mapping) or hasattr(codes, "columns"):
             given = {
                 name: frames.column(codes, name, "codes") for name in frames.names(codes)
             }
         else:  # a pandas Series among them, although it has items
             given = {coder: codes}
+        if isinstance(codes, Mapping):  # of Series, it may be
+            given = {
+                name: _ordered(frames.column(codes, name, "codes"), self._order_of(each))
+                for name, each in codes.items()
+            }
+        elif order is not None:
+            given = {name: _ordered(list(each), order) for name, each in given.items()}
         made = {str(name): self._checked(each, str(name)) for name, each in given.items()}
         coders = {**dict(zip(self.coders, self.codes, strict=True)), **made}
         return replace(self, coders=list(coders), codes=list(coders.values()))
+
+    def _order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
+        """Places of the codes in the order of the sample, by the index that pandas has.
+
+        None: it has none, or they are in that order.
+        """
+        index = frames.index_of(codes)
+        n = len(self)
+        if index is None or len(index) != n or index == list(range(n)):
+            return None
+        texts = [label_text(each) or "" for each in index]
+        for wanted in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
+            if set(texts) == set(wanted) and len(set(texts)) == n:
+                at = {each: i for i, each in enumerate(texts)}
+                return [at[each] for each in wanted]
+        raise ValueError(
+            "codes have an index that is neither the sample's ids nor its rows: give "
+            "codes.to_numpy() if they are in the sample's order"
+        )
 
     def _checked(self, codes: Sequence[Any], coder: str) -> list[str | None]:
         if isinstance(codes, str) or len(codes) != len(self):
@@ -255,6 +306,7 @@ class GoldSample:
             "design": self.design,
             "codes": self.codes,
             "coders": self.coders,
+            **({} if self.all_ids is None else {"all_ids": self.all_ids}),
         }
         stored["probs_sha256"] = _probs_sha256(self.all_probs)
         return json.dumps(stored, ensure_ascii=False)
@@ -279,6 +331,7 @@ class GoldSample:
                 design=dict(stored["design"]),
                 codes=[list(each) for each in stored["codes"]],
                 coders=list(stored["coders"]),
+                all_ids=_texts_or_none(stored.get("all_ids")),
             )
             checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -307,6 +360,14 @@ def label_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a label is
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
+
+
+def _texts_or_none(values: Sequence[Any] | None) -> list[str] | None:
+    return None if values is None else list(map(str, values))
+
+
+def _ordered(values: list[Any], order: Sequence[int] | None) -> list[Any]:
+    return values if order is None else [values[i] for i in order]
 
 
 def _probs_sha256(probs: Floats) -> str:

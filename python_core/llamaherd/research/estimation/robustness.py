@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.api.progress import reporter
+from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
 from llamaherd.core.errors import Interrupted
 from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.research import frames
-from llamaherd.research.coding.annotate import annotate
+from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.codebook import JOINED, Codebook
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.texts import checked_texts
 from llamaherd.research.coding.variants import named, variants_of
-from llamaherd.research.estimation.estimate import estimate, population
+from llamaherd.research.estimation.estimate import estimate, joined
 from llamaherd.research.estimation.estimates import TITLES
+from llamaherd.research.estimation.starting import Start, check_model, start_from
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 
 if TYPE_CHECKING:
@@ -60,6 +65,7 @@ class Robustness:
         runs: How each variant's labels came about, see `Coded.run`.
         estimates: v estimates by its labels and the codes of a gold sample; None where
             there is none; () without a sample.
+        source: Texts and labels of the first variant; None: not known.
     """
 
     variants: tuple[str, ...]
@@ -73,6 +79,7 @@ class Robustness:
     shares: Floats
     runs: list[dict[str, Any]]
     estimates: tuple[Estimates | None, ...] = ()
+    source: Source | None = None
 
     def estimate_rows(self) -> list[dict[str, Any]]:
         """Each estimate as what `Estimate` has, with its variant: for a data frame."""
@@ -126,10 +133,10 @@ class Robustness:
 
 
 def robustness(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
-    text: str,
-    codebooks: Codebook | Sequence[Codebook] | Mapping[str, Codebook],
-    contexts: Contexts,
+    frame: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
+    text: str | None = None,
+    codebooks: Codebook | Sequence[Codebook] | Mapping[str, Codebook] | None = None,
+    contexts: Contexts | None = None,
     *,
     orders: int | Sequence[Sequence[str]] = 0,
     seeds: Sequence[int] = (),
@@ -148,11 +155,15 @@ def robustness(
     depend on the way: less than the shares of labels, if all is well.
 
     Args:
-        frame: As in `annotate`.
-        text: As there.
+        frame: What `annotate` returned: the first variant is how these labels were made,
+            with their codebook, settings and seed, so that `report` takes the result. Or
+            a data frame, as there.
+        text: As in `annotate`; not needed for what it returned.
         codebooks: The same labels in other words; the first is what the others are
-            compared with. A mapping gives them names.
-        contexts: One, or several of other models. A mapping gives them names.
+            compared with. A mapping gives them names. Not needed for what `annotate`
+            returned, whose codebook is the first.
+        contexts: One, or several of other models; the first on the model that labels were
+            made by. A mapping gives them names.
         orders: Orders of the labels to try beside the codebook's own: so many, drawn by
             `seed`, or lists of the labels. Not for an ordinal scale.
         seeds: With method="generate" and a temperature: to draw with.
@@ -165,7 +176,8 @@ def robustness(
         formula: As in `estimate`; labels are called `label` in it.
         outcome: As there.
         progress: As in `annotate`, over all variants.
-        **settings: Further arguments of `annotate`.
+        **settings: Further arguments of `annotate`; in place of those that labels were
+            made with.
 
     Returns:
         The labels of each variant, and how much they differ.
@@ -181,23 +193,31 @@ def robustness(
         Interrupted: Ctrl-C; its `results` has the variants that were finished, None if
             there is not even the first.
     """
-    known = named("codebooks", codebooks, Codebook)
-    places = named("contexts", contexts, object)
     for name in ("columns", "journal"):
         if name in settings:
             raise TypeError(f"robustness() takes no {name}: it returns no data frame")
+    if contexts is None:
+        raise TypeError("contexts must be a context, or several")
+    places = named("contexts", contexts, object)
+    given = list(places.values())
+    books = {} if codebooks is None else named("codebooks", codebooks, Codebook)
+    if isinstance(frame, Coded):
+        check_model(frame.run, open_context(given[0]).model)
+        start = start_from(frame.run, books, settings, seeds)
+    else:
+        start = Start(codebooks=books, settings=settings, seeds=list(seeds))
+    frame, text = _data(frame, text, books)
     made = variants_of(
-        known,
+        start.codebooks,
         list(places),
         orders=orders,
-        seeds=seeds,
+        seeds=start.seeds,
         seed=seed,
         crossed=crossed,
-        is_drawn=bool(settings.get("temperature"))
-        and settings.get("method") == "generate",
+        is_drawn=start.is_drawn,
     )
-    rows = drawn_rows(frames.column(frame, text, "text"), n_texts, seed)
-    column = frames.column(frame, text, "text")
+    column = checked_texts(frames.column(frame, text, "text"), text)
+    rows = drawn_rows(column, n_texts, seed)
     texts = {text: [column[row] for row in rows]}
     judge = None if gold is None else Judge.of(frame, text, gold, rows)
     if judge is None and not (formula is None and outcome is None):
@@ -205,33 +225,43 @@ def robustness(
 
     def told() -> Robustness:
         n = len(labels)
-        found = compared(made[:n], labels, rows, runs)
+        found = compared(made[:n], labels, rows, runs, texts[text])
         if judge is None:
             return found
         book = made[0].codebook
         by = [judge.estimates(each, book, formula, outcome) for each in labels]
         return replace(found, estimates=tuple(by))
 
-    given = list(places.values())
     labels: list[list[str | None]] = []
     runs: list[dict[str, Any]] = []
     with reporter(progress) as report:
         for i, variant in enumerate(made):
             drawn = {} if variant.seed is None else {"seed": variant.seed}
             try:
-                coded = annotate(
+                coded = annotated(
                     texts,
                     text,
                     variant.codebook,
                     given[variant.context],
                     progress=_of_all(report, i, len(made)) if progress else False,
-                    **{**settings, **drawn},
+                    **{**start.settings, **drawn},
                 )
             except Interrupted:
                 raise Interrupted(told() if labels else None) from None
             labels.append(coded.labels)
             runs.append(coded.run)
     return told()
+
+
+def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, str]:  # noqa: ANN401
+    """The data frame, and the name of its column of texts."""
+    if isinstance(frame, Coded):
+        if text not in (None, frame.text):
+            raise ValueError(f"text is {frame.text!r}, which was coded, not {text!r}")
+        return frame.frame, frame.text
+    if text is None or not books:
+        raise TypeError("text and codebooks must be given for a data frame")
+    return frame, text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -266,9 +296,10 @@ class Judge:
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])
-        population(columns, gold, _LABEL, text)
+        gold = replace(gold, labels=[None] * len(gold))  # those of variants are others
+        _, moved, _ = joined(columns, gold, _LABEL, text)
         here = set(rows)
-        coded = zip(gold.rows, gold.gold, strict=True)
+        coded = zip(moved.rows, moved.gold, strict=True)
         if sum(code is not None and row in here for row, code in coded) < 2:
             raise ValueError("gold has fewer than two codes of the texts to be coded")
         return cls(columns=columns, text=text, gold=gold, rows=rows)
@@ -317,6 +348,7 @@ def compared(
     labels: Sequence[Sequence[str | None]],
     rows: Sequence[int],
     runs: Sequence[dict[str, Any]],
+    texts: Sequence[str | None] | None = None,
 ) -> Robustness:
     """What the labels of variants say together.
 
@@ -325,6 +357,7 @@ def compared(
         labels: For each of them n.
         rows: n.
         runs: v.
+        texts: n; None: not known.
     """
     codebook = variants[0].codebook
     names = codebook.names
@@ -346,6 +379,7 @@ def compared(
         alpha=_alpha(labels, codebook) if v > 1 else None,
         shares=np.array([_shares(each, codebook) for each in labels]).reshape(v, -1),
         runs=list(runs),
+        source=None if texts is None else Source.of(texts, labels[0]),
     )
 
 

@@ -16,7 +16,9 @@ from llamaherd.core import checks
 from llamaherd.core.scores import ClassifyResults
 from llamaherd.research import frames
 from llamaherd.research.coding.codebook import JOINED
+from llamaherd.research.coding.source import Source, check_source
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts, unique_texts
+from llamaherd.research.reports.variants_check import check_variants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,12 +55,22 @@ def contents_of(
         robustness: What `robustness_dict` returned.
 
     Raises:
-        ValueError: The data frame is not that which was coded.
+        ValueError: The data frame is not that which was coded; or another part is not
+            of its texts and labels.
     """
     column = checked_texts(frames.column(coded.frame, coded.text, "text"), coded.text)
     unique, rows = unique_texts(column)
     first = _first_rows(rows, len(unique))
     _check_equal(coded, rows, first)
+    source = Source.of(column, coded.labels)
+    for name, part, any_order in (
+        ("validation", validation, False),  # it tells of texts by their rows
+        ("estimates", estimates, True),
+    ):
+        if part is not None:
+            check_source(name, part.get("source"), source, any_order=any_order)
+    if robustness is not None:
+        check_variants(robustness, column, coded.run)
     labels = [coded.labels[i] for i in first]
     by_fields = coded.codebook.type == "fields"
     data: dict[str, Any] = {
@@ -80,6 +92,7 @@ def contents_of(
         "run": coded.run,
         "stats": {**dataclasses.asdict(coded.stats), "line": str(coded.stats)},
         "data": data,
+        "source": source.to_dict(),
         "labels": {
             "names": list(coded.names),
             "are_hashes": is_hidden,
@@ -140,6 +153,9 @@ def robustness_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Robustness
             "variants": found.variants,
             "names": found.names,
             "n_texts": len(found.rows),
+            "rows": found.rows,
+            "source": found.source,
+            "estimates": variants_dict(found),
             "flips": found.flips,
             "pairwise": found.pairwise,
             "agreement": found.agreement,
@@ -162,7 +178,9 @@ def variants_dict(found: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Robust
     known = [each for each in found.estimates if each is not None]
     if not known:
         return None
-    return {**estimates_dict(known[0]), "rows": plain(found.estimate_rows())}
+    notes = list(dict.fromkeys(note for each in known for note in each.notes))
+    told = estimates_dict(known[0])
+    return {**told, "notes": notes, "rows": plain(found.estimate_rows())}
 
 
 def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
@@ -178,6 +196,7 @@ def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
         "notes",
     )
     told = {name: getattr(found, name) for name in names}
+    told["source"] = getattr(found, "source", None)
     made: dict[str, Any] = plain({"rows": found.to_dicts(), **told})
     return made
 

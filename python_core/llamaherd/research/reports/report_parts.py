@@ -58,12 +58,21 @@ def lead_of(contents: Contents) -> str:
     """What the report is about, in a sentence."""
     run, data = contents["run"], contents["data"]
     file = run["model"]["file"] or "a model"
-    seconds = run.get("seconds")
-    took = "" if seconds is None else f" in {_duration(seconds)}"
     return shown(
         f"{data['n_rows']:,} texts ({len(set(data['rows']) - {None}):,} different ones) "
-        f"coded with {file}{took}, {run['started']}"
+        f"coded with {file}{_took(run)}, {run['started']}"
     )
+
+
+def _took(run: Mapping[str, Any]) -> str:
+    """The time of coding; of results from a journal how many they are."""
+    seconds = run.get("seconds")
+    took = "" if seconds is None else f" in {_duration(seconds)}"
+    n, n_stored = run.get("n_prompts", 0), run.get("n_journal", 0)
+    if not n_stored:
+        return took
+    rest = "" if n_stored >= n else f", the other {n - n_stored:,}{took}"
+    return f" ({n_stored:,} of {n:,} prompts from the journal{rest})"
 
 
 def shown(text: object) -> str:
@@ -102,6 +111,7 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             )
     else:
         blocks.append(_text("Fields by a schema: their values are in the data."))
+    blocks += [_note(shown(note)) for note in contents["run"].get("notes") or ()]
     if n_failed:
         some = list(dict.fromkeys(contents["errors"].values()))[:5]
         blocks.append(
@@ -268,6 +278,31 @@ def _robustness(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None
         ),
         _table(head, rows, caption="Against the first variant; shares of labels"),
         draw(lambda: pictures.robustness_picture(whole)),
+        *_corrected(told),
+    ]
+
+
+def _corrected(told: Mapping[str, Any]) -> list[Block | None]:
+    """Estimates by the labels of each variant and the same codes."""
+    found = told.get("estimates")
+    if not found:
+        return []
+    rows = [
+        [
+            shown(", ".join(p for p in (r["outcome"], r["term"], r["group"]) if p)),
+            shown(r["variant"]),
+            _number(r["estimate"], 4),
+            _ends(r, 4),
+        ]
+        for r in sorted(
+            found["rows"], key=lambda r: (r["outcome"], r["term"], r["group"])
+        )
+    ]
+    head = ["what", "variant", "estimate", f"{found['level']:.0%} interval"]
+    caption = "Labels of each variant corrected by the same codes (DSL)"
+    return [
+        *(_note(shown(note)) for note in found["notes"]),
+        _table(head, rows, caption=caption, numbers={2, 3}),
     ]
 
 
@@ -346,7 +381,12 @@ def _run(contents: Contents) -> list[Block | None]:
     if memory is not None:
         machine["memory"] = f"{memory / 2**30:.1f} GiB"
     seconds = run.get("seconds")
+    n, n_stored = run.get("n_prompts", 0), run.get("n_journal", 0)
     took = {} if seconds is None else {"duration": _duration(seconds)}
+    if n_stored:
+        took["from the journal"] = f"{n_stored:,} of {n:,} prompts"
+        if n_stored >= n:  # nothing was computed in that time
+            took.pop("duration", None)
     stats = contents["stats"]
     counted = {} if stats is None else {"what the call did": stats["line"]}
     groups = (

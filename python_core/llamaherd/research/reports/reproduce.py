@@ -17,7 +17,7 @@ from llamaherd.memory import hardware
 from llamaherd.model.model import Model
 from llamaherd.native import shim
 from llamaherd.research import frames
-from llamaherd.research.coding.annotate import annotate
+from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.record import machine, model_record, versions_here
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts
@@ -117,7 +117,7 @@ def reproduce(
     with Replay.of(
         path, model, data=data, text=text, n_seq_max=n_seq_max, n_threads=n_threads
     ) as replay:
-        coded = annotate(
+        coded = annotated(
             *replay.arguments, replay.context, progress=progress, **replay.settings
         )
         return replay.compared(coded)

@@ -22,6 +22,7 @@ from llamaherd.research.statistics.intervals import (
     within,
 )
 from llamaherd.research.statistics.ratings import (
+    check_indexes,
     is_missing,
     ratings_of,
     unit_weights_of,
@@ -161,6 +162,7 @@ def cohen_kappa(
         ValueError: An argument has no such value, or codes do not fit to each other.
     """
     level_of(level)
+    check_indexes([first, second])
     both = [
         (a, b, i)
         for i, (a, b) in enumerate(zip(first, second, strict=False))

@@ -77,11 +77,14 @@ def ratings_of(
     Raises:
         TypeError: `codes` has no codes.
         ValueError: Coders have different numbers of units, a code is not among `levels`,
-            or the order that the scale needs is not known.
+            their Series have different indexes, or the order that the scale needs is not
+            known.
     """
     checks.choice("scale", scale, SCALES)
     must = "codes must be a list for each coder"
-    rows = [listed(must, row) for row in listed(must, codes)]
+    coders = listed(must, codes)
+    check_indexes(coders)
+    rows = [listed(must, row) for row in coders]
     if len(rows) < least:
         raise ValueError(f"codes must be of at least {least} coders, not {len(rows)}")
     if len({len(row) for row in rows}) > 1:
@@ -120,6 +123,17 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
         raise ValueError("unit_weights must be finite and not negative")
     total = values.sum()
     return values * (n / total) if total > 0 else values
+
+
+def check_indexes(coders: Sequence[Any]) -> None:
+    """Refuses Series of pandas whose indexes differ: their units are not the same."""
+    indexes = [each.index for each in coders if hasattr(each, "index")]
+    known = [index for index in indexes if hasattr(index, "equals")]
+    if any(len(i) == len(known[0]) and not i.equals(known[0]) for i in known[1:]):
+        raise ValueError(
+            "codes have different indexes, and the order of units counts: give "
+            ".reindex() of one by the other, or .to_numpy() if they are in one order"
+        )
 
 
 def listed(must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind

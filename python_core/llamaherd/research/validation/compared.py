@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.research import frames
-from llamaherd.research.coding.texts import check_same_texts
+from llamaherd.research.coding.joins import Rows, places_of
 from llamaherd.research.statistics.ratings import is_missing, listed
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:
     known = tuple(
         getattr(coded, "names", ()) if names is None else _listed("labels", names)
     )
+    frames.check_index(prob, frame, "prob")
     if prob is None:
         prob = getattr(coded, "probs", None)
     elif isinstance(prob, str):
@@ -165,8 +166,9 @@ def codes_of(
             "them: one of both"
         )
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
-        check_same_texts(gold, n, answers.texts or _texts_of(coded, gold))
-        return _of_sample(gold, n)
+        frame = getattr(coded, "frame", coded)
+        data = Rows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
+        return _of_sample(gold, n, places_of(gold, data))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -244,8 +246,12 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
     )
 
 
-def _of_sample(gold: Any, n: int) -> Codes:  # noqa: ANN401 - GoldSample, or what is like it
-    given = [int(row) for row in gold.rows]
+def _of_sample(
+    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
+    n: int,
+    places: Sequence[int] | None,
+) -> Codes:
+    given = [int(row) if places is None else places[int(row)] for row in gold.rows]
     if given and not 0 <= min(given) <= max(given) < n:
         raise ValueError(
             f"gold must be drawn from these {n} texts, but has the row {max(given)}"
@@ -276,14 +282,6 @@ def _of_sample(gold: Any, n: int) -> Codes:  # noqa: ANN401 - GoldSample, or wha
         n_without=len(given) - len(kept),
         design=getattr(gold, "design", None),
     )
-
-
-def _texts_of(coded: Any, gold: Any) -> Sequence[Any] | None:  # noqa: ANN401
-    """The column of texts that a sample was drawn from, if a data frame has it."""
-    name = (getattr(gold, "design", None) or {}).get("text")
-    if name is None or not (isinstance(coded, Mapping) or hasattr(coded, "columns")):
-        return None
-    return frames.column(coded, name, "gold") if name in frames.names(coded) else None
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind

@@ -12,6 +12,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.coding.label_sets import check_spelling, has_several
+from llamaherd.research.coding.source import Source
 from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,
@@ -138,6 +139,7 @@ def validate(
     checks.choice("scale", scale, SCALES)
     answers = answers_of(coded, label, prob, labels)
     codes = codes_of(gold, truth, coded, answers)
+    source = Source.of(answers.texts, answers.labels)
     are_sets = has_several(coded, gold) if several is None else several
     if are_sets and scale != "nominal":
         raise ValueError(f"scale must be 'nominal' of several labels, not {scale!r}")
@@ -192,6 +194,7 @@ def validate(
         confidence=answers.confidence,
         wrong=_wrong(answers, codes, right, judged & ~hits),
         warnings=(),
+        source=source,
     )
     if are_sets:
         found = _in_words(found)

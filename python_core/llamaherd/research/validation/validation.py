@@ -15,6 +15,7 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from llamaherd.research.coding.source import Source
     from llamaherd.research.statistics import (
         Accuracy,
         CalibrationError,
@@ -104,6 +105,7 @@ class Validation:
         confidence: float64[n_texts], how sure the model is of each label; None.
         wrong: Texts that it got wrong, the surest first.
         warnings: What to think of before all that is believed.
+        source: Texts and labels that it came from; None: of an earlier version.
     """
 
     n_texts: int
@@ -126,6 +128,7 @@ class Validation:
     confidence: Floats | None
     wrong: tuple[Wrong, ...]
     warnings: tuple[str, ...]
+    source: Source | None = None
 
     @property
     def labels(self) -> tuple[Hashable, ...]:

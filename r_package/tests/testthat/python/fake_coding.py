@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 
 Job = None  # fake_r sets it
+OWN = json.dumps({"type": "label", "question": "Own?", "labels": {"yes": "", "n": ""}})
 
 __all__ = [
     "annotate_result",
@@ -105,10 +106,14 @@ def annotate_result(job):
         "names": names,
         "run": json.dumps({"model": {"sha256": "abc"}, "n_rows": n}),
         "stats": {"n_prompts": float(n), "line": f"{n} texts in no time"},
+        "notes": ["all {alike}"] if n >= 20 else [],
     }
 
 
 def robustness_plan(codebooks, names, contexts, texts, options):
+    if options["run"] is not None:
+        codebooks = [OWN, *codebooks]
+        names = ["coded", *names]
     if len(codebooks) < 2:
         raise ValueError("there is nothing to compare")
     return {
@@ -117,10 +122,11 @@ def robustness_plan(codebooks, names, contexts, texts, options):
         "contexts": [0] * len(names),
         "seeds": [None] * len(names),
         "rows": [i for i, there in enumerate(texts) if there],
+        "settings": json.dumps(options["settings"] or {}),
     }
 
 
-def robustness_compare(names, codebooks, labels, rows):
+def robustness_compare(names, codebooks, labels, rows, texts):
     k, v, n = len(json.loads(codebooks[0])["labels"]), len(names), len(rows)
     return {
         "names": list(json.loads(codebooks[0])["labels"]),
@@ -130,4 +136,5 @@ def robustness_compare(names, codebooks, labels, rows):
         "alpha": None if v < 3 else 0.5,
         "shares": [[1 / k] * k] * v,
         "unstable": [0.0] * n,
+        "source": json.dumps({"n": len(texts)}),
     }

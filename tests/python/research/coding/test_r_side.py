@@ -43,7 +43,7 @@ def test_places_count_from_one() -> None:
         ["1"],
         ["1"],
         [True],
-        {**plan, "crossed": False, "is_drawn": False},
+        {**plan, "crossed": False, "run": None, "context": None, "settings": {}},
     )
     assert status["message"].startswith("orders[2] must have each label once")
 

@@ -353,11 +353,21 @@ def test_codes_come_as_series_and_frames_too() -> None:
     codes = ["yes", None, "no", "rare"]
     given = {
         "list": codes,
-        "pandas": pd.Series(codes, index=[7, 3, 5, 1]),
+        "pandas": pd.Series(codes),
+        "by row": pd.Series(codes, index=drawn.rows)[sorted(drawn.rows)],
+        "by id": pd.Series(codes, index=drawn.ids)[::-1],
+        "by place": pd.Series(codes)[[2, 0, 3, 1]],
         "polars": pl.Series(codes),
     }
     for name, each in given.items():
         assert drawn.with_codes(each).codes == [codes], name
+    for index in ([7, 3, 5, 1], [0, 0, 1, 2]):
+        with pytest.raises(ValueError, match="neither the sample's ids nor its rows"):
+            drawn.with_codes(pd.Series(codes, index=index))
+        with pytest.raises(ValueError, match="neither the sample's ids nor its rows"):
+            drawn.with_codes({"anna": pd.Series(codes, index=index)})
+    table = pd.DataFrame({"anna": codes}, index=drawn.ids)[::-1]
+    assert drawn.with_codes(table).codes == [codes]
     both = {"anna": codes, "ben": codes[::-1]}
     for frame_of in (dict, pd.DataFrame, pl.DataFrame, pa.table):
         coded = drawn.with_codes(frame_of(both))

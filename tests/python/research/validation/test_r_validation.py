@@ -46,13 +46,8 @@ def test_validation_is_columns() -> None:
         "texts": ["w", "x", "y", "z"],
         "codebook": None,
     }
-    gold = {
-        "rows": [0, 1, 2, 3],
-        "codes": [["a", "b", "b", "a"]],
-        "probs": None,
-        "coders": ["ann"],
-        "is_sample": False,
-    }
+    own = {"coders": ["ann"], "json": None, "columns": {}}
+    gold = {**own, "codes": [["a", "b", "b", "a"]]}
     found = value(_r.validate(coded, gold, OPTIONS))
     assert found["coders"] == ["ann"]
     assert found["confusion"] == [[1, 1], [0, 1]]
@@ -61,14 +56,21 @@ def test_validation_is_columns() -> None:
     assert found["page"][0].startswith("<llamaherd_validation> 4 of 4 texts")
     assert any(line.startswith("3  0.60  a, people: b") for line in found["page"])
     assert sum(found["bins"]["n"]) == 3
-    drawn = {**gold, "rows": [2, 0], "codes": [["b", "a"]], "probs": [0.5, 0.25]}
-    drawn |= {"is_sample": True, "texts": None, "all_probs": None}
-    drawn |= {"design": {"kind": "stratified", "seed": 3.0, "strata": {"a": 2.0}}}
-    weighted = value(_r.validate(coded, drawn, OPTIONS))
+    sample = lh.gold_sample(
+        {"text": ["w", "x", "y", "z"], "key": [4, 3, 2, 1]}, 2, text="text", id="key",
+        prob=[0.25, 0.75, 0.5, 0.5], names=["a", "b"], seed=3,
+    )  # fmt: skip
+    assert sample.rows == [0, 2]
+    drawn = {**gold, "codes": [["a", "b"]], "json": sample.to_json()}
+    drawn["columns"] = {"key": [1.0, 2.0, 3.0, 4.0]}  # the texts in another order
+    back = {name: (given or [])[::-1] or None for name, given in coded.items()}
+    back["names"] = ["a", "b"]
+    weighted = value(_r.validate(back, drawn, OPTIONS))
     assert weighted["is_weighted"]
-    assert weighted["table"]["value"][0] == pytest.approx(4 / 6)
-    design = json.loads(weighted["json"])["design"]
-    assert design == {"kind": "stratified", "seed": 3, "strata": {"a": 2}}
+    assert weighted["wrong"]["row"] == [2]
+    told = json.loads(weighted["json"])
+    assert told["design"] == sample.design
+    assert told["source"]["n"] == 4
     plain = {**coded, "names": [], "probs": None, "texts": None}
     found = value(_r.validate(plain, gold, OPTIONS))
     assert (found["bins"], found["coverage"], found["confidence"]) == (None, None, None)
@@ -77,7 +79,7 @@ def test_validation_is_columns() -> None:
 def test_agreement_on_several_labels_is_columns() -> None:
     none = {"probs": None, "texts": None, "codebook": None}
     coded = {"labels": ["a; b", "b"], "names": ["a", "b"], **none}
-    gold = {"rows": None, "codes": [["b;a", "a"]], "coders": ["ann"], "is_sample": False}
+    gold = {"codes": [["b;a", "a"]], "coders": ["ann"], "json": None, "columns": {}}
     found = value(_r.validate(coded, gold, {**OPTIONS, "several": True}))
     assert found["several"] is True
     assert found["confusion"] == []

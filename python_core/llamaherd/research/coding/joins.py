@@ -1,0 +1,225 @@
+"""Joining a gold sample to data: by id, or by row where rows are as they were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from llamaherd.core import checks
+from llamaherd.research import frames
+from llamaherd.research.coding.source import form_of
+from llamaherd.research.coding.texts import hash_of_texts, sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FIX = (
+    "Use the data frame that gold_sample() got, with all its rows, and with its column "
+    "of ids or of texts"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Columns of data by which a sample's texts are found in it.
+
+    Attributes:
+        n: Number of rows.
+        ids: n identifiers; None: the data has no column of the sample's ids.
+        texts: n texts; None: not known.
+        labels: n labels of the model; None: not known.
+    """
+
+    n: int
+    ids: Sequence[str] | None = None
+    texts: Sequence[Any] | None = None
+    labels: Sequence[str | None] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
+        frame: Any,  # noqa: ANN401 - a data frame of any kind, or labels
+        n: int,
+        *,
+        texts: Sequence[Any] | None = None,
+        labels: Sequence[Any] | None = None,
+    ) -> Rows:
+        """Columns that the sample knows, as far as the data has them.
+
+        Args:
+            gold: The sample.
+            frame: The data.
+            n: Number of its rows.
+            texts: Its texts, if known; None: those of the column that the sample's
+                texts came from.
+            labels: Labels that are used, where it lacks the column that the sample's
+                labels came from.
+        """
+        is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
+        there = frames.names(frame) if is_frame else []
+        design = getattr(gold, "design", None) or {}
+
+        def column(role: str) -> list[Any] | None:
+            name = design.get(role)
+            return frames.column(frame, name, role) if name in there else None
+
+        ids, own = column("id"), column("label")
+        found = labels if own is None else own
+        return cls(
+            n=n,
+            ids=None if ids is None else [form_of(each) or "" for each in ids],
+            texts=column("text") if texts is None else texts,
+            labels=None if found is None else [form_of(each) for each in found],
+        )
+
+
+def places_of(
+    gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
+    rows: Rows,
+) -> list[int] | None:
+    """For each row that a sample was drawn from its row in the data.
+
+    Where the data has the sample's ids, rows are matched by them. Otherwise texts, or the
+    labels of all rows, must show that rows are in the order of the draw.
+
+    Args:
+        gold: Has `rows`; and `ids`, `texts`, `labels`, `all_probs`, `all_ids` and
+            `design`, as far as they are known.
+        rows: The data.
+
+    Returns:
+        N rows; None: all are in the order of the draw.
+
+    Raises:
+        ValueError: The sample was drawn from other data, or it cannot be told.
+    """
+    all_probs = getattr(gold, "all_probs", None)
+    if all_probs is not None and len(all_probs) != rows.n:
+        _refuse(
+            f"it was drawn from {len(all_probs)} texts, and there are {rows.n}. For "
+            "groups of texts there is by; a text is left out where its label is missing"
+        )
+    design = getattr(gold, "design", None)
+    places = None
+    if rows.ids is not None and design is not None:
+        places = _by_id(gold, rows.ids)
+    drawn = [int(i) if places is None else places[int(i)] for i in gold.rows]
+    if all_probs is None or not drawn or not 0 <= min(drawn) <= max(drawn) < rows.n:
+        return places  # what is only like a sample, or its caller says what is wrong
+    if _has_texts(gold, rows):
+        _check_texts(gold, rows, places, drawn)
+    elif design is not None:
+        _check_labels(gold, rows, drawn)
+    return places
+
+
+def n_relabelled(gold: Any, rows: Rows, places: Sequence[int] | None) -> int:  # noqa: ANN401
+    """How many drawn texts have another label of the model than when they were drawn."""
+    if rows.labels is None or not any(label is not None for label in gold.labels):
+        return 0
+    drawn = [int(i) if places is None else places[int(i)] for i in gold.rows]
+    return sum(
+        rows.labels[i] != form_of(label)
+        for i, label in zip(drawn, gold.labels, strict=True)
+    )
+
+
+def hash_of_labels(labels: Sequence[Any]) -> str | None:
+    """SHA-256 of the labels of all rows in their order; None where there are none."""
+    formed = [form_of(label) for label in labels]
+    return hash_of_texts(formed) if any(each is not None for each in formed) else None
+
+
+def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
+    """Places of the rows by id; None: they are in the order of the draw."""
+    at = {each: i for i, each in enumerate(ids)}
+    column = gold.design["id"]
+    if len(at) < len(ids):
+        twice = next(each for i, each in enumerate(ids) if at[each] != i)
+        _refuse(f"column {column!r} has the id {checks.quoted(twice)} twice")
+    drawn = [form_of(each) or "" for each in gold.ids]
+    all_ids = getattr(gold, "all_ids", None)
+    if all_ids is None:  # a sample of an earlier version knows the drawn ids only
+        if any(at.get(each) != int(i) for i, each in zip(gold.rows, drawn, strict=True)):
+            _refuse(
+                f"ids in column {column!r} are not those of the draw, or in another order"
+            )
+        return None
+    known = [form_of(each) or "" for each in all_ids]
+    missing = next((each for each in known if each not in at), None)
+    if missing is not None:
+        _refuse(f"the id {checks.quoted(missing)} is not in column {column!r}")
+    places = [at[each] for each in known]
+    return None if places == list(range(len(ids))) else places
+
+
+def _has_texts(gold: Any, rows: Rows) -> bool:  # noqa: ANN401
+    drawn = getattr(gold, "texts", None)
+    known = drawn is not None and any(text is not None for text in drawn)
+    return rows.texts is not None and known
+
+
+def _check_texts(
+    gold: Any,  # noqa: ANN401
+    rows: Rows,
+    places: Sequence[int] | None,
+    drawn: Sequence[int],
+) -> None:
+    texts = rows.texts or ()
+    pairs = zip(drawn, gold.texts, strict=True)
+    if not all((texts[i] or "") == (text or "") for i, text in pairs):
+        _refuse("texts or their order are not those that it was drawn from")
+    design = getattr(gold, "design", None) or {}
+    if "sha256" not in design:
+        return
+    ids = getattr(gold, "all_ids", None)
+    if ids is None and design.get("id") is None:
+        ids = [str(i + 1) for i in range(rows.n)]
+    if ids is None:
+        ids = rows.ids
+    ordered = texts if places is None else [texts[i] for i in places]
+    if ids is not None and sha256_of(ids, ordered) != design["sha256"]:
+        _refuse("ids, texts or their order are not those that it was drawn from")
+
+
+def _check_labels(gold: Any, rows: Rows, drawn: Sequence[int]) -> None:  # noqa: ANN401
+    """Without texts: labels must be those of the draw, where rows must be, too."""
+    design = gold.design
+    by_id = rows.ids is not None
+    is_bare = design.get("text") is None and design.get("id") is None
+    given = [form_of(label) for label in getattr(gold, "labels", None) or ()]
+    labels = rows.labels
+    if labels is None or not any(label is not None for label in given):
+        if by_id or is_bare:
+            return
+        _refuse(
+            f"nothing tells that rows are in the order of the draw: {_without(design)}"
+        )
+    sha256 = design.get("labels_sha256")
+    same = [labels[i] for i in drawn] == given
+    if not by_id and sha256 is not None:
+        same = same and hash_of_labels(labels) == sha256
+    if not same:
+        _refuse(
+            "the model's labels of the texts drawn are others than they were, or rows "
+            f"have another order; {_without(design)}"
+        )
+    runs = 1 + sum(one != other for one, other in pairwise(labels))
+    if not (by_id or is_bare) and runs <= len(set(labels)):
+        _refuse(
+            "rows that are sorted by label have the same labels in many orders; "
+            f"{_without(design)}"
+        )
+
+
+def _without(design: Mapping[str, Any]) -> str:
+    columns = [design[role] for role in ("id", "text") if design.get(role) is not None]
+    named = " or ".join(repr(name) for name in columns)
+    return f"the data has no column {named}" if named else "no texts or ids are known"
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise ValueError(f"gold was drawn from other data: {problem}. {_FIX}")

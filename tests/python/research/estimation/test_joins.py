@@ -1,0 +1,196 @@
+"""Joining codes to texts: by id, or refused where the order of rows cannot be told."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+N = 400
+RNG = np.random.default_rng(7)
+PARTY = RNG.choice(["A", "B"], N)
+# Party A is what people code "yes"; the model's labels know little of it.
+CODE = np.where(RNG.random(N) < np.where(PARTY == "A", 0.8, 0.3), "yes", "no")
+LABEL = np.where(RNG.random(N) < 0.7, CODE, "no")
+DATA = pd.DataFrame(
+    {
+        "key": [f"k{i:03}" for i in RNG.permutation(N)],
+        "text": [f"Speech {i}" for i in range(N)],
+        "label": LABEL,
+        "party": PARTY,
+        "code": CODE,
+    }
+)
+OTHER = "gold was drawn from other data: "
+
+
+def gold(data: pd.DataFrame = DATA, **options: Any) -> lh.GoldSample:
+    arguments = {"text": "text", "label": "label", "seed": 2, **options}
+    drawn = lh.gold_sample(data, 150, **arguments)
+    return drawn.with_codes([str(data["code"].iloc[row]) for row in drawn.rows])
+
+
+def numbers(data: Any, drawn: lh.GoldSample) -> list[float]:
+    found = lh.estimate(data, drawn, outcome="yes", by="party", label="label")
+    return [value for row in found.rows for value in (row.estimate, row.std_error)]
+
+
+def hits(data: Any, drawn: lh.GoldSample) -> float:
+    found = lh.validate(data, drawn, label="label", n_bootstrap=0)
+    return float(found.accuracy.accuracy.value)
+
+
+BY_LABEL = {"by": "label", "allocation": "equal"}
+SORTED = DATA.sort_values(["party", "text"]).reset_index(drop=True)
+
+
+@pytest.mark.parametrize("design", [{}, BY_LABEL, {"by": "party"}])
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.from_pandas, lambda d: d.to_dict("list")]
+)
+@pytest.mark.parametrize("dropped", [[], ["text"], ["text", "code"]])
+def test_codes_find_their_texts_by_id(
+    design: dict[str, Any], kind: Callable[[pd.DataFrame], Any], dropped: list[str]
+) -> None:
+    drawn = gold(id="key", **design)
+    wanted, right = numbers(DATA, drawn), hits(DATA, drawn)
+    for kept in (drawn, pickle.loads(pickle.dumps(drawn))):
+        for sample in (kept, lh.GoldSample.from_json(kept.to_json())):
+            data = kind(SORTED.drop(columns=dropped))
+            assert numbers(data, sample) == pytest.approx(wanted)
+            assert hits(data, sample) == pytest.approx(right)
+
+
+def test_other_names_of_the_text_column_do_not_matter_with_ids() -> None:
+    drawn = gold(id="key")
+    renamed = SORTED.rename(columns={"text": "speech"})
+    assert numbers(renamed, drawn) == pytest.approx(numbers(DATA, drawn))
+    found = lh.estimate(renamed, drawn, outcome="yes", text="speech")
+    assert found.n_gold == 150
+
+
+def test_what_cannot_be_joined_is_refused() -> None:
+    drawn, with_ids = gold(), gold(id="key")
+
+    def refused(data: Any, sample: lh.GoldSample, message: str) -> None:
+        for use in (numbers, hits):
+            with pytest.raises(ValueError, match=OTHER + message):
+                use(data, sample)
+
+    bare = SORTED.drop(columns="text")
+    refused(bare, drawn, "the model's labels of the texts drawn are others")
+    refused(SORTED.rename(columns={"text": "speech"}), drawn, "the model's labels")
+    refused(bare.drop(columns="key"), with_ids, "the model's labels")
+    refused(SORTED, drawn, "texts or their order")
+    renumbered = bare.assign(key=DATA["key"])  # ids were given anew after sorting
+    refused(renumbered, with_ids, "the model's labels of the texts drawn are others")
+    twice = bare.assign(key=["k000", *bare["key"][1:]])
+    for use in (numbers, hits):
+        with pytest.raises(ValueError, match=r"k000' (is there )?twice"):
+            use(twice, with_ids)
+    others = bare.assign(key=[*bare["key"][1:], "new"])
+    refused(others, with_ids, r"the id '.*' is not in column 'key'")
+    refused(bare[:-1], with_ids, "it was drawn from 400 texts, and there are 399")
+    edited = SORTED.assign(text=SORTED["text"] + "!")
+    refused(edited, with_ids, "texts or their order")
+
+
+def test_rows_in_the_order_of_the_draw_need_no_texts() -> None:
+    drawn = gold()
+    assert numbers(DATA.drop(columns="text"), drawn) == numbers(DATA, drawn)
+    assert hits(DATA.drop(columns="text"), drawn) == hits(DATA, drawn)
+    assert lh.validate(LABEL.tolist(), drawn, n_bootstrap=0).n_gold == 150
+    with pytest.raises(ValueError, match=OTHER + "the model's labels"):
+        lh.validate(LABEL[::-1].tolist(), drawn, n_bootstrap=0)
+
+
+def test_labels_that_are_sorted_or_all_alike_tell_no_order() -> None:
+    for labels in (["no"] * N, sorted(LABEL)):
+        data = DATA.assign(label=labels)
+        with pytest.raises(ValueError, match="rows that are sorted by label"):
+            numbers(data.drop(columns="text"), gold(data, names=["yes", "no"]))
+
+
+def test_one_label_among_many_tells_the_order() -> None:
+    """Among the drawn texts all have the same label; among all texts they do not."""
+    names = ["yes", "no"]
+    drawn = gold(DATA.assign(label="no"), names=names)
+    labels = ["no"] * N
+    free = [i for i in range(N) if i not in set(drawn.rows)]
+    labels[free[0]] = labels[free[7]] = "yes"
+    data = DATA.assign(label=labels)
+    drawn = gold(data, names=names)
+    bare = data.drop(columns="text")
+    assert numbers(bare, drawn) == numbers(data, drawn)
+    with pytest.raises(ValueError, match=OTHER + "the model's labels"):
+        numbers(bare[::-1], drawn)
+
+
+def test_a_column_id_that_is_unique_is_taken() -> None:
+    data = DATA.rename(columns={"key": "id"})
+    drawn = gold(data)
+    assert drawn.design["id"] == "id"
+    assert drawn.ids == [data["id"][row] for row in drawn.rows]
+    bare = data.drop(columns="text").sort_values("party")
+    assert numbers(bare, drawn) == pytest.approx(numbers(data, drawn))
+    for ids in (["k"] * N, [None, *data["id"][1:]]):
+        assert gold(data.assign(id=ids)).design["id"] is None
+    assert gold(data, id="text").design["id"] == "text"
+
+
+def test_labels_of_another_run_are_told() -> None:
+    drawn = gold(id="key")
+    again = SORTED.assign(label="yes")
+    found = lh.estimate(again, drawn, outcome="yes")
+    assert any("have another label than when it was drawn" in n for n in found.notes)
+    assert not any("another label" in n for n in lh.estimate(DATA, drawn).notes)
+
+
+def test_samples_of_earlier_versions() -> None:
+    """They know neither all ids nor the hash of all labels."""
+    drawn = gold(id="key")
+    design = {k: v for k, v in drawn.design.items() if k != "labels_sha256"}
+    old = lh.GoldSample.from_json(replace(drawn, all_ids=None, design=design).to_json())
+    bare = DATA.drop(columns="text")
+    assert numbers(bare, old) == numbers(DATA, drawn)
+    with pytest.raises(ValueError, match="ids in column 'key' are not those of the draw"):
+        numbers(bare[::-1], old)
+    with pytest.raises(ValueError, match=OTHER + "the model's labels"):
+        numbers(bare.drop(columns="key")[::-1], old)
+
+
+def test_series_in_another_order_are_refused() -> None:
+    codes, sure = DATA["code"][::-1], pd.Series(np.full(N, 0.5))[::-1]
+    with pytest.raises(ValueError, match="gold has another index than the data"):
+        lh.estimate(DATA, codes, prob="simple")
+    with pytest.raises(ValueError, match="gold has another index than the data"):
+        lh.validate(DATA, codes, label="label")
+    with pytest.raises(ValueError, match="gold has another index than the data"):
+        lh.validate(DATA, pd.DataFrame({"a": codes}), label="label")
+    with pytest.raises(ValueError, match="gold has another index than the data"):
+        lh.validate(DATA, {"a": DATA["code"], "b": codes}, label="label")
+    with pytest.raises(ValueError, match="gold has another index than the data"):
+        lh.validate(DATA["label"], codes)
+    with pytest.raises(ValueError, match="prob has another index than the data"):
+        lh.estimate(DATA, DATA["code"], prob=sure)
+    with pytest.raises(ValueError, match="prob has another index than the data"):
+        lh.gold_sample(DATA, 200, prob=sure, text="text")
+    with pytest.raises(ValueError, match="confidence has another index than the data"):
+        lh.gold_sample(DATA, 20, prob="uncertainty", confidence=sure, text="text")
+    with pytest.raises(ValueError, match="prob has another index than the data"):
+        lh.validate(DATA, DATA["code"], label="label", prob=sure)
+    codes = DATA["code"]
+    with pytest.raises(ValueError, match="codes have different indexes"):
+        lh.krippendorff_alpha([codes, codes[::-1]])
+    with pytest.raises(ValueError, match="codes have different indexes"):
+        lh.cohen_kappa(codes, codes[::-1])
+    assert lh.cohen_kappa(codes, codes).value == 1
