@@ -10,7 +10,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.label_sets import check_spelling, has_several
+from llamaherd.research.coding.label_sets import has_several
 from llamaherd.research.coding.texts import check_same_texts
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
@@ -116,8 +116,6 @@ def estimate(  # noqa: PLR0917 - as in R
         formula = _with_outcome(formula, outcome, texts, several=several)
     kept = _kept(texts, formula, by, cluster)
     used = used_gold(gold, prob, len(texts), kept)
-    if not several:
-        check_spelling(used.codes, texts.names)
     settings = settings_of(
         used.among(kept, len(texts)),
         methods=methods,

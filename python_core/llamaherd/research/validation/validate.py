@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.coding.label_sets import check_spelling, has_several
+from llamaherd.research.coding.label_sets import has_several
 from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,
@@ -136,14 +136,12 @@ def validate(
     """
     level_of(level)
     checks.choice("scale", scale, SCALES)
-    answers = answers_of(coded, label, prob, labels)
-    codes = codes_of(gold, truth, coded, answers)
     are_sets = has_several(coded, gold) if several is None else several
+    answers = answers_of(coded, label, prob, labels, several=are_sets)
+    codes = codes_of(gold, truth, coded, answers)
     if are_sets and scale != "nominal":
         raise ValueError(f"scale must be 'nominal' of several labels, not {scale!r}")
     answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
-    if not are_sets:
-        check_spelling((code for each in codes.codes for code in each), answers.names)
     names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
     right, n_ties = (
         sets.majority_of(codes.codes, names or ()) if are_sets else _majority(codes.codes)
