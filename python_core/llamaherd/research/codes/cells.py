@@ -61,13 +61,8 @@ def plain(value: Any, argument: str = "codes") -> Any:  # noqa: ANN401, PLR0911 
         return _number(value)
     if isinstance(value, bytes):
         return normalize("NFC", value.decode("utf-8", "replace"))
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, datetime):
-        is_day = value.time() == time() and value.tzinfo is None
-        return (value.date() if is_day else value).isoformat()
-    if isinstance(value, date):
-        return value.isoformat()
+    if isinstance(value, (np.datetime64, date)):
+        return _iso(value)
     if isinstance(value, (list, set, Mapping, np.ndarray)):
         raise TypeError(f"{argument} must be single values, not {checks.shown(value)}")
     return value if isinstance(value, (tuple, frozenset)) else str(value)
@@ -88,11 +83,19 @@ def number_in(text: str) -> int | float | None:
 
 
 def form_of(text: str) -> str:
-    """What texts have in common that differ in case, space, or how a number is written."""
+    """The form shared by texts that differ in case, space or how a number is written."""
     form = " ".join(normalize("NFC", text).translate(_INVISIBLE).split()).casefold()
     if _NEARLY.fullmatch(form):
         return str(_number(Decimal(form.replace(",", "."))))
     return form
+
+
+def _iso(value: Any) -> str:  # noqa: ANN401 - of datetime or numpy
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
+        value = value.date()
+    return str(value.isoformat())
 
 
 def _number(value: Any) -> int | float:  # noqa: ANN401 - of any type

@@ -12,6 +12,7 @@ from llamaherd.research.codes.cells import form_of, is_nothing, number_in, plain
 
 Code = Hashable | None
 _SHOWN = 20
+_MOST_LABELS = 20  # numbers of which there are more are measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,8 @@ def read(
         ValueError: Two codes differ in case, space or how a number is written only, and
             are not both among `names`.
     """
-    known = {_text(plain(name, argument)): plain(name, argument) for name in names}
+    names = [made for name in names if form_of(_text(made := plain(name, argument)))]
+    known = {_text(name): name for name in names}
     cells = [[plain(code, argument) for code in column] for column in columns]
     for column in cells:
         for i, cell in enumerate(column):
@@ -75,7 +77,7 @@ def read(
             [None if c is None else values[places[type(c), c]] for c in column]
             for column in cells
         ],
-        names=tuple(values[_text(plain(name))] for name in names),
+        names=tuple(values[_text(name)] for name in names),
     )
 
 
@@ -116,6 +118,37 @@ def read_sets(
     return made
 
 
+def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
+    """All labels of several columns of categories, in the order of the first.
+
+    Of a later column those that differ from an earlier one's in case or space only are
+    left out: they are no labels of their own.
+    """
+    made: list[Any] = []
+    forms: set[str] = set()
+    for names in categories:
+        new = [name for name in names if form_of(_text(plain(name))) not in forms]
+        made += new
+        forms |= {form_of(_text(plain(name))) for name in new}
+    return made
+
+
+def are_measured(values: Sequence[Any]) -> bool:
+    """Test for numbers that are measurements rather than labels.
+
+    They have fractions, or are more than 20 different ones. Texts and truth values are
+    labels.
+    """
+    there = {each for each in map(plain, values) if each is not None}
+    if not there or any(isinstance(v, bool) or not _is_number(v) for v in there):
+        return False
+    return len(there) > _MOST_LABELS or any(isinstance(v, float) for v in there)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
 def _parts(
     code: Any,  # noqa: ANN401 - of any type
     known: set[str],
@@ -134,7 +167,9 @@ def _parts(
         return []
     if text not in known and is_nothing(text):
         return None
-    return [p.strip() for p in text.split(between) if not is_nothing(p) or p.strip() in known]
+    return [
+        p.strip() for p in text.split(between) if not is_nothing(p) or p.strip() in known
+    ]
 
 
 def _keyed(
@@ -209,7 +244,9 @@ def _is_truth(column: Sequence[Any]) -> bool:
     words = [cell for cell in there if isinstance(cell, str)]
     return (
         bool(there)
-        and all(isinstance(c, bool) or (isinstance(c, str) and _is_word(c)) for c in there)
+        and all(
+            isinstance(c, bool) or (isinstance(c, str) and _is_word(c)) for c in there
+        )
         and len(words) == len({word.casefold() for word in words})
     )
 
@@ -246,9 +283,10 @@ def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: str) 
                 f"labels {', '.join(list(known)[:_SHOWN])}{more}; did you mean {other!r}?"
             )
         raise ValueError(
-            f"{argument} has the codes {checks.quoted(other)} and {checks.quoted(key)}, "
-            "which differ only in case, in space or in how a number is written: write "
-            "them alike, or give all labels, in which both are, if they are two"
+            f"{argument} has {checks.quoted(other)} and {checks.quoted(key)}, "
+            "which differ only in case, in space or in how a number is written: did you "
+            f"mean {other!r} by both? Write them alike, or give all labels, both among "
+            "them, if they are two"
         )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.research import frames
 from llamaherd.research.coding.codebook import JOINED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llamaherd.research.statistics.ratings import Floats
+    from llamaherd.research.statistics.ratings import Floats, Scale
 
 Labels = tuple[str, ...]
 BETWEEN = JOINED.strip()  # no label has it in its name
@@ -35,6 +37,25 @@ def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
             f"{words[bool(of_coded)]}: draw the sample from what was coded"
         )
     return bool(of_coded or of_gold)
+
+
+def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa: ANN401 - of many kinds
+    """What distances between labels mean, as far as codebook, column or draw tell.
+
+    Args:
+        coded: Has a codebook; or a data frame.
+        gold: Has a design, as `GoldSample`.
+        label: Column of labels in a data frame.
+    """
+    kind = getattr(getattr(coded, "codebook", None), "type", None)
+    design = getattr(gold, "design", None) or {}
+    if kind == "ordinal" or design.get("scale") == "ordinal":
+        return "ordinal"
+    frame = getattr(coded, "frame", coded)
+    is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
+    if is_frame and label is not None and frames.are_ordered(frame, label):
+        return "ordinal"
+    return "nominal"
 
 
 def none_of(names: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
+from llamaherd.research.estimation.one_form import in_one_form
 from llamaherd.research.estimation.outcomes import labels_of, shares_or_scores, wanted
 from llamaherd.research.statistics.sampling import TARGETS, Target
 
@@ -72,8 +73,9 @@ def estimate(  # noqa: PLR0917 - as in R
         formula: Of a regression over the columns of `coded`, such as
             "label == 'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula: the label, or labels, whose share is estimated, or a
-            number for each label, whose mean is; None: the share of each label. With a
-            formula that has no left side: that.
+            number for each label, whose mean is; None: the share of each label, but of
+            labels that are numbers with fractions, or more than 20 different ones, their
+            mean. With a formula that has no left side: that.
         by: Columns; shares or means for each of their values, or combinations of values,
             and differences from the first.
         model: "mean", "ols" or "logit"; None: "mean" without a formula, "ols" with one.
@@ -107,11 +109,12 @@ def estimate(  # noqa: PLR0917 - as in R
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++).
     """
     _check(formula, by=by, model=model)
-    texts = population(coded, gold, label, text)
+    several = has_several(coded, gold) if several is None else several
+    texts = population(coded, gold, label, text, several=several)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     frames.check_index(gold, texts.frame, "gold")
-    several = has_several(coded, gold) if several is None else several
+    texts, gold, are_numbers = in_one_form(texts, gold, several=several)
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
     kept = _kept(texts, formula, by, cluster)
@@ -126,12 +129,12 @@ def estimate(  # noqa: PLR0917 - as in R
     model = model or ("mean" if formula is None else "ols")
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
+        if outcome is None and are_numbers:
+            outcome = {each: float(each) for each in _there(texts, settings.gold.codes)}
         found = _means(texts, kept, outcome, in_groups, settings, several=several)
     else:
         formulas.check_label(formula, texts.label_column or "", several=several)
-        made = formulas.matrices(
-            texts.frame, formula, texts.label_column or "", kept, settings.gold
-        )
+        made = formulas.matrices(texts, formula, kept, settings.gold)
         found = fit_regression("logit" if model == "logit" else "ols", made, settings)
     return result(
         found,
@@ -141,6 +144,11 @@ def estimate(  # noqa: PLR0917 - as in R
         n_kept=len(kept),
         n_texts=len(texts),
     )
+
+
+def _there(texts: Population, codes: Sequence[str]) -> set[str]:
+    """All labels and codes that there are."""
+    return {*codes, *(label for label in texts.labels if label is not None)}
 
 
 def settings_of(
@@ -220,6 +228,8 @@ def population(
     gold: object,
     label: str | None,
     text: str | None,
+    *,
+    several: bool,
 ) -> Population:
     """The texts, which must be those that the sample was drawn from.
 
@@ -236,7 +246,9 @@ def population(
     if label is None and frame is coded:
         label = design.get("label") or "label"
     names = gold.names if isinstance(gold, GoldSample) else ()
-    texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
+    texts = Population.of(
+        coded, text=text, label=label, id=identifier, names=names, several=several
+    )
     if isinstance(gold, GoldSample):
         has_texts = gold.design["text"] is not None and texts.text_column is not None
         has_ids = design.get("id") is None or identifier is not None

@@ -15,6 +15,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import frames
+from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import (
     joined,
     labels_in,
@@ -134,7 +135,7 @@ class GoldSample:
         made: list[str | None] = []
         problems = []
         for i, code in enumerate(codes):
-            text = label_text(code)
+            text = text_of(code)
             if self.several and text == "":
                 text = none_of(self.names)
             label, problem = reader.read(text or "")
@@ -298,15 +299,6 @@ class GoldSample:
             f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
             f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
         )
-
-
-def label_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a label is
-    """A label as a text: 1 and 1.0 are "1"; None and NaN are none."""
-    if value is None or value != value:  # noqa: PLR0124 - NaN
-        return None
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def _probs_sha256(probs: Floats) -> str:

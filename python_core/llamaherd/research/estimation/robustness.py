@@ -266,7 +266,7 @@ class Judge:
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])
-        population(columns, gold, _LABEL, text)
+        population(columns, gold, _LABEL, text, several=gold.several)
         here = set(rows)
         coded = zip(gold.rows, gold.gold, strict=True)
         if sum(code is not None and row in here for row, code in coded) < 2:

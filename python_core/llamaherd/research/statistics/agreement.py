@@ -31,7 +31,8 @@ from llamaherd.research.statistics.ratings import (
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.research.statistics.ratings import Code, Codes, Floats
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.ratings import Codes, Floats
 
 Name = Literal["percent", "kappa", "weighted kappa", "alpha", "ac1"]
 Kind = Literal["pairs", "all"]

@@ -92,9 +92,7 @@ def ratings_of(
     reading = read(rows, known)
     rows = reading.columns
     found = {code for row in rows for code in row if code is not None}
-    values = (
-        _ordered(found, scale) if levels is None else _given(found, reading.names)
-    )
+    values = _ordered(found, scale) if levels is None else _given(found, reading.names)
     at = {value: i for i, value in enumerate(values)}
     indices = np.array(
         [[at.get(code, -1) for code in row] for row in rows], dtype=np.int64
@@ -158,9 +156,7 @@ def _number(value: Hashable) -> float:
         ) from None
 
 
-def _given(
-    found: set[Hashable], values: tuple[Hashable, ...]
-) -> tuple[Hashable, ...]:
+def _given(found: set[Hashable], values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
     if len(set(values)) < len(values):
         raise ValueError(f"levels must be different values, not {list(values)[:10]}")
     other = found.difference(values)

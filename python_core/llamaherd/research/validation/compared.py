@@ -14,7 +14,8 @@ from llamaherd.research.coding.texts import check_same_texts
 from llamaherd.research.statistics.ratings import listed
 
 if TYPE_CHECKING:
-    from llamaherd.research.statistics.ratings import Code, Floats
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.ratings import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -215,7 +216,9 @@ def in_one_form(answers: Answers, codes: Codes) -> tuple[Answers, Codes]:
     """
     reading = read([answers.labels, *codes.codes], answers.names, argument="gold")
     labels, *columns = reading.columns
-    return replace(answers, labels=labels, names=reading.names), with_codes(codes, columns)
+    return replace(answers, labels=labels, names=reading.names), with_codes(
+        codes, columns
+    )
 
 
 def with_codes(codes: Codes, columns: list[list[Any]]) -> Codes:
@@ -270,9 +273,7 @@ def _of_sample(gold: Any, n: int) -> Codes:  # noqa: ANN401 - GoldSample, or wha
         raise ValueError("gold must have codes of people; the sample has none yet")
     if any(len(column) != len(given) for column in columns):
         raise ValueError("gold must have as many codes for each coder as it has rows")
-    kept = [
-        i for i in range(len(given)) if any_code([column[i] for column in columns])
-    ]
+    kept = [i for i in range(len(given)) if any_code([column[i] for column in columns])]
     probs = getattr(gold, "probs", None)
     inclusion = None if probs is None else np.asarray(probs, dtype=float)[kept]
     if inclusion is not None and not ((inclusion > 0) & (inclusion <= 1)).all():

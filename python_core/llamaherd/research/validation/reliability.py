@@ -19,7 +19,8 @@ from llamaherd.research.codes import is_missing, read, text_of
 from llamaherd.research.statistics import cohen_kappa
 
 if TYPE_CHECKING:
-    from llamaherd.research.statistics.ratings import Code, Floats, Integers
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.ratings import Floats, Integers
 
 Method = Literal["auto", "cohen", "krippendorff"]
 METHODS: tuple[Method, ...] = ("auto", "cohen", "krippendorff")
@@ -226,7 +227,9 @@ def _wide(
         samples=samples,
         labels=labels,
         truth=truth,
-        levels=_levels(None if levels is None else reading.names, [*label, *(truth or ())]),
+        levels=_levels(
+            None if levels is None else reading.names, [*label, *(truth or ())]
+        ),
     )
 
 

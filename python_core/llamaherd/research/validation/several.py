@@ -24,7 +24,7 @@ from llamaherd.research.validation.compared import with_codes
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from llamaherd.research.statistics.ratings import Code
+    from llamaherd.research.codes import Code
     from llamaherd.research.validation.compared import Answers, Codes
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.coding.label_sets import has_several
+from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,
@@ -37,12 +37,13 @@ from llamaherd.research.validation.validation_warnings import warnings_of
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from llamaherd.research.codes import Code
     from llamaherd.research.statistics import (
         Agreement,
         CalibrationError,
         CoverageCurve,
     )
-    from llamaherd.research.statistics.ratings import Code, Flags, Floats, Scale
+    from llamaherd.research.statistics.ratings import Flags, Floats, Scale
     from llamaherd.research.validation.compared import Answers, Codes
 
 
@@ -97,7 +98,7 @@ def validate(
     truth: str | Sequence[str] | None = None,
     prob: Any = None,  # noqa: ANN401 - of many kinds
     labels: Sequence[Hashable] | None = None,
-    scale: Scale = "nominal",
+    scale: Scale | None = None,
     level: float = 0.95,
     n_bootstrap: int = 2000,
     seed: int = 0,
@@ -122,7 +123,9 @@ def validate(
             column for each of `labels`. None: what `coded` has of it.
         labels: All labels, in their order; None: those of `coded`, or that occur.
         scale: What distances between labels mean: "nominal", "ordinal", "interval",
-            "ratio"; all but the first add weighted kappa.
+            "ratio"; all but the first add weighted kappa, by squared distances. None:
+            "ordinal" if the codebook, an ordered column or `gold` tells so, else
+            "nominal".
         level: Of the confidence intervals.
         n_bootstrap: Draws for those intervals that need them.
         seed: Of the draws.
@@ -135,6 +138,8 @@ def validate(
         ValueError: An argument has no such value, or they do not fit to each other.
     """
     level_of(level)
+    if scale is None:
+        scale = scale_of(coded, gold, label)
     checks.choice("scale", scale, SCALES)
     are_sets = has_several(coded, gold) if several is None else several
     answers = answers_of(coded, label, prob, labels, several=are_sets)
