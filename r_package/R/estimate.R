@@ -211,7 +211,7 @@ check_outcome <- function(x, error_call) {
   if (is.numeric(x) && !is.null(names(x))) {
     return(as.list(x))
   }
-  if (is.numeric(x) || is.logical(x) || is.factor(x)) {
+  if (length(x) > 0 && (is.numeric(x) || is.logical(x) || is.factor(x))) {
     return(as_codes(x))
   }
   if (!is.character(x) || length(x) == 0) {

@@ -51,7 +51,7 @@ compute_confusion_matrices <- function(
   truth_col = "truth"
 ) {
   error_call <- rlang::current_env()
-  frame <- if (is.data.frame(annotations)) annotations else annotations$annotations
+  frame <- frame_in(annotations)
   gold <- column_or_object(rlang::enquo(gold), frame)
   sample_col <- column_or_object(rlang::enquo(sample_col), frame)
   model_col <- column_or_object(rlang::enquo(model_col), frame)
@@ -89,7 +89,7 @@ intercoder_reliability <- function(
   label_col = "label"
 ) {
   error_call <- rlang::current_env()
-  frame <- if (is.data.frame(annotations)) annotations else annotations$annotations
+  frame <- frame_in(annotations)
   sample_col <- column_or_object(rlang::enquo(sample_col), frame)
   model_col <- column_or_object(rlang::enquo(model_col), frame)
   label_col <- column_or_object(rlang::enquo(label_col), frame)
@@ -126,11 +126,12 @@ kappa_frame <- function(columns) {
   )
 }
 
+# The data frame that is there, or the one in a list.
+frame_in <- \(x) if (!is.data.frame(x) && is.list(x)) x$annotations else x
+
 # A data frame with the columns sample, model and label, and those of the user.
 annotation_frame <- function(x, sample_col, model_col, label_col, error_call) {
-  if (!is.data.frame(x) && is.list(x)) {
-    x <- x$annotations
-  }
+  x <- frame_in(x)
   if (!is.data.frame(x)) {
     must <- "a data frame or the result of explore()"
     abort_argument("annotations", must, x, error_call)

@@ -110,7 +110,7 @@ test_that("arguments that are none are named", {
     estimate(data, local_gold(), label == "yes" ~ party, by = party)
     estimate(data, local_gold(), label == "yes" ~ party, model = "mean")
     estimate(data, local_gold(), methods = "magic")
-    estimate(data, local_gold(), outcome = 3)
+    estimate(data, local_gold(), outcome = list(3))
     estimate(data, list(1))
     estimate(data[c("text", "party")], local_gold())
   })

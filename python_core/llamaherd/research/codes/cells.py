@@ -19,7 +19,8 @@ from llamaherd.core import checks
 # Texts that spreadsheets and statistics programs write where there is nothing.
 _NOTHING = frozenset(("", "na", "n/a", "#n/a", "nan", "<na>"))
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")  # as programs write one
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]\d{1,3})?")  # as programs do
+_LONGEST_NUMBER = 300  # characters
 _NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # as people do
 
 
@@ -79,13 +80,14 @@ def number_in(text: str) -> int | float | None:
 
     A text with other zeros in front, as "01", is none: it may be a code of its own.
     """
-    return _number(Decimal(text)) if _NUMBER.fullmatch(text) else None
+    is_number = len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)
+    return _number(Decimal(text)) if is_number else None
 
 
 def form_of(text: str) -> str:
     """The form shared by texts that differ in case, space or how a number is written."""
     form = " ".join(normalize("NFC", text).translate(_INVISIBLE).split()).casefold()
-    if _NEARLY.fullmatch(form):
+    if len(form) <= _LONGEST_NUMBER and _NEARLY.fullmatch(form):
         return str(_number(Decimal(form.replace(",", "."))))
     return form
 

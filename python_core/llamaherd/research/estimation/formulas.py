@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,6 @@ def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Mat
         ValueError: The formula cannot be evaluated; a term of it computes a text's label
             from those of other texts.
     """
-    formulaic = _formulaic()
     left, right = split(formula)
     label = texts.label_column or ""
     names = sorted(_required(formula) | {label})
@@ -154,14 +154,8 @@ def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Mat
     columns = _pandas(texts.frame, names, rows, used)
     columns[label], again = _recoded(texts, rows, coded, gold)
     mixed = columns.assign(**{label: again})
-    try:
-        made = formulaic.model_matrix(
-            f"{{({left}) * 1.0}} ~ {right}", columns, na_action="ignore", context=_KNOWN
-        )
-        spec = made.model_spec
-        by_codes = spec.get_model_matrix(mixed, context=_KNOWN)
-    except formulaic.errors.FormulaicError as error:
-        raise ValueError(f"formula {formula!r} cannot be evaluated: {error}") from error
+    made, by_codes = _evaluated(formula, columns, mixed)
+    spec = made.model_spec
     x_hat, y_hat = _numbers(made.rhs), _numbers(made.lhs)
     x, y = _numbers(by_codes.rhs), _numbers(by_codes.lhs)
     if y_hat.shape[1] != 1:
@@ -182,6 +176,27 @@ def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Mat
         outcome=left,
         has_label_right=label in _required(f"~ {right}"),
     )
+
+
+def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of pandas
+    """Matrices of columns with the labels, and by the same terms with the codes."""
+    formulaic = _formulaic()
+    left, right = split(formula)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Of rows that are not used values may be missing.
+        warnings.simplefilter("ignore", formulaic.errors.DataMismatchWarning)
+        try:
+            made = formulaic.model_matrix(
+                f"{{({left}) * 1.0}} ~ {right}",
+                columns,
+                na_action="ignore",
+                context=_KNOWN,
+            )
+            return made, made.model_spec.get_model_matrix(mixed, context=_KNOWN)
+        except formulaic.errors.FormulaicError as error:
+            raise ValueError(
+                f"formula {formula!r} cannot be evaluated: {error}"
+            ) from error
 
 
 def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:

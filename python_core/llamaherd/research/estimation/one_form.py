@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.research import frames
-from llamaherd.research.codes import are_measured, read, read_sets, text_of
+from llamaherd.research.codes import are_measured, number_in, read, read_sets, text_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.label_sets import (
     BETWEEN,
@@ -93,11 +93,10 @@ def _check_common(
     there = {each for each in labels if each is not None}
     codes = {code for column in people for code in column if code is not None}
     if is_measured:
-        words = [code for code in codes if isinstance(code, str)]
-        if words or any(isinstance(each, str) for each in there):
-            odd = next(iter(sorted(words)), "")
+        odd = sorted(str(each) for each in codes if number_in(str(each)) is None)
+        if odd:
             raise ValueError(
-                f"gold must have numbers, as the labels are, not {checks.quoted(odd)}"
+                f"gold must have numbers, as the labels are, not {checks.quoted(odd[0])}"
             )
     elif there and codes and not there & codes:
         raise ValueError(
