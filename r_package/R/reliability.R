@@ -12,7 +12,7 @@
 #' @param pairwise Whether models are compared with each other.
 #' @param label_levels All labels, in their order; NULL: those that occur, as they come.
 #' @param sample_col,model_col,label_col,truth_col Names of the columns that identify texts and
-#'   models, and of the labels of models and people.
+#'   models, and of the labels of models and people, also unquoted.
 #' @param method `"cohen"`, `"krippendorff"`, or `"auto"` for both.
 #' @returns `compute_confusion_matrices()`: a list with
 #'

@@ -23,7 +23,8 @@
 #'   several models a data frame with a row for each text and model, or what [explore()] returned.
 #' @param gold People's codes: what [gold_sample()] made, with codes; a vector with one for each
 #'   text, NA where there is none; a data frame or list with such a vector for each of several
-#'   people; names of columns of `annotations`. NULL: the column `truth_col`. For several models as
+#'   people; names of columns of `annotations`, also unquoted. Codes are compared as [agreement()]
+#'   reads them. NULL: the column `truth_col`. For several models as
 #'   for [compute_confusion_matrices()].
 #' @inheritParams compute_confusion_matrices
 #' @param label_levels All labels, in their order; NULL: the levels of factors, those of the

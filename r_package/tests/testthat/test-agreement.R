@@ -141,7 +141,11 @@ test_that("codes of any type go as they are, and blank ones are left to Python",
   expect_identical(as_codes(c(TRUE, NA)), list("TRUE", NULL))
   expect_identical(as_codes(factor(c("b", "", NA))), list("b", "", NULL))
   expect_identical(as_codes(as.Date("2020-01-31")), list("2020-01-31"))
-  labelled <- structure(c(1, NA, 2), labels = c(no = 1), class = c("haven_labelled", "double"))
+  labelled <- structure(
+    c(1, NA, 2),
+    labels = c(no = 1),
+    class = c("haven_labelled", "double")
+  )
   expect_identical(as_codes(labelled), list(1L, NULL, 2L))
   expect_identical(
     known_levels(list(1, factor("a"), factor("b", ordered = TRUE))),

@@ -277,9 +277,17 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
     "use each row's own label",
     class = "llamaherd_error_argument"
   )
-  flags <- transform(data, label = label == "yes", code = c(TRUE, FALSE, TRUE, NA, NA, NA))
+  flags <- transform(
+    data,
+    label = label == "yes",
+    code = c(TRUE, FALSE, TRUE, NA, NA, NA)
+  )
   fit <- suppressWarnings(estimate(flags, code, label ~ party, prob = "simple"))
-  expect_match(the$module$seen("estimate_regression"), "'y': [1.0, 0.0, 1.0]", fixed = TRUE)
+  expect_match(
+    the$module$seen("estimate_regression"),
+    "'y': [1.0, 0.0, 1.0]",
+    fixed = TRUE
+  )
   flags$code <- c("TRUE", "?", "TRUE", NA, NA, NA)
   expect_error(
     estimate(flags, code, label ~ party, prob = "simple"),
