@@ -60,8 +60,9 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
     common = {"unit_weights": options["weights"], "level": options["level"]}
     levels = options["levels"]
     scale: Scale = options["scale"] or "nominal"
-    if levels is None and options["known"]:
-        reading = read(codes, names_of(options["known"]))
+    known = names_of(options["known"])
+    if levels is None and known:
+        reading = read(codes, known)
         seen = {code for column in reading.columns for code in column}
         other = seen.difference(reading.names, [None])
         codes, levels = reading.columns, [*reading.names, *sorted(other, key=str)]

@@ -6,13 +6,16 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research import frames
-from llamaherd.research.codes import text_of
+from llamaherd.research.estimation.formula_columns import (
+    formula_rows,
+    is_numeric,
+    recoded,
+    used_columns,
+)
 from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
@@ -141,18 +144,14 @@ def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Mat
     left, right = split(formula)
     label = texts.label_column or ""
     names = sorted(_required(formula) | {label})
-    is_known = [each is not None for each in texts.labels]
-    if not _is_numeric(texts):  # of numbers no function has to know what is missing
-        is_known = [True] * len(texts)
-    rows = kept
-    if not all(is_known[i] for i in range(len(texts))) or len(kept) < len(texts):
-        others = formula_rows(texts.frame, names, label)
-        rows = others[[is_known[i] for i in others]]
+    rows = formula_rows(texts.frame, names, label)
+    if is_numeric(texts):  # no function has to know what a missing number is
+        rows = rows[[texts.labels[i] is not None for i in rows]]
     place = np.full(len(texts), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     used, coded = place[kept], place[kept[gold.rows]]
-    columns = _pandas(texts.frame, names, rows, used)
-    columns[label], again = _recoded(texts, rows, coded, gold)
+    columns = used_columns(texts.frame, names, rows, used)
+    columns[label], again = recoded(texts, rows, coded, gold)
     mixed = columns.assign(**{label: again})
     made, by_codes = _evaluated(formula, columns, mixed)
     spec = made.model_spec
@@ -215,70 +214,6 @@ def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> N
         )
 
 
-def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
-    """Rows in which no column that a formula names is missing, but for the label."""
-    there = set(frames.names(frame)) & set(names) - {label}
-    complete = np.ones(frames.n_rows(frame), dtype=bool)
-    for name in there:
-        values = frames.column(frame, name, "formula")
-        complete &= np.array([value is not None for value in values], dtype=bool)
-    return np.flatnonzero(complete)
-
-
-def _is_numeric(texts: Population) -> bool:
-    """Test for labels that are numbers, or truth values, which count as 0 and 1."""
-    values = frames.column(texts.frame, texts.label_column or "", "label")
-    there = [value for value in values if value is not None]
-    return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
-
-
-def _recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any:  # noqa: ANN401 - of pandas
-    """Labels of rows, and the same with the codes where there are some."""
-    import pandas as pd  # noqa: PLC0415 - formulaic has it
-
-    labels = [texts.labels[i] for i in rows]
-    mixed = list(labels)
-    for place, code in zip(coded.tolist(), gold.codes, strict=True):
-        mixed[place] = code
-    if _is_numeric(texts):
-        return [_as_number(each) for each in labels], [_as_number(each) for each in mixed]
-    there = {each for each in (*labels, *mixed) if each is not None}
-    categories = frames.categories(texts.frame, texts.label_column or "") or []
-    known = [text_of(each) for each in categories]
-    names = [name for name in known if name in there]
-    names += sorted(there.difference(names))
-    ordered = frames.are_ordered(texts.frame, texts.label_column or "")
-    return (
-        pd.Categorical(labels, categories=names, ordered=ordered),
-        pd.Categorical(mixed, categories=names, ordered=ordered),
-    )
-
-
-def _pandas(frame: object, names: Sequence[str], rows: Ints, used: Ints) -> Any:  # noqa: ANN401 - of pandas
-    """The columns that a formula needs; of categories those that are used."""
-    import pandas as pd  # noqa: PLC0415 - formulaic has it
-
-    there = [name for name in names if name in frames.names(frame)]
-    if isinstance(frame, pd.DataFrame):
-        made = frame[there].iloc[rows].reset_index(drop=True)
-    else:
-        columns = {name: frames.column(frame, name, "formula") for name in there}
-        made = pd.DataFrame(columns).iloc[rows].reset_index(drop=True)
-    for name in there:
-        values = made[name]
-        is_text = isinstance(values.dtype, pd.StringDtype) or values.dtype == object
-        if hasattr(values, "cat") or is_text:
-            kept = set(values.iloc[used])
-            known = (
-                values.cat.categories if hasattr(values, "cat") else sorted(kept, key=str)
-            )
-            made[name] = pd.Categorical(
-                [each if each in kept else None for each in values],
-                [each for each in known if each in kept],
-            )
-    return made
-
-
 def _numbers(matrix: Any) -> Floats:  # noqa: ANN401 - of formulaic
     return np.asarray(matrix, dtype=np.float64)
 
@@ -308,22 +243,6 @@ def _named_in(expression: str) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def _as_number(code: str | None) -> float:
-    """A code as a number, a truth value as 1 or 0, NaN where there is none.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    text = "nan" if code is None else _TRUTH.get(code.casefold(), code)
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(
-            f"gold must have numbers or truth values, as the labels are, not {code!r}"
-        ) from None
-
-
-_TRUTH = {"true": "1", "false": "0"}
 _KNOWN = {HAS_LABEL: has_label}  # what formulas may call, beside formulaic's own
 
 
