@@ -25,12 +25,15 @@
 #'
 #' @param ... Codes: a [gold_sample()] with codes, a data frame or matrix with a column for each
 #'   coder, or a vector for each.
-#'   Factors, text or numbers; NA is missing.
+#'   Factors, text or numbers; NA, blank text and `"NA"` are missing. A number, a truth value and
+#'   the text of it are the same code; texts that differ only in case or space are an error.
 #' @param scale What distances between codes mean: `"nominal"`, `"ordinal"`, `"interval"` or
-#'   `"ratio"`. NULL: `"ordinal"` for ordered factors, else `"nominal"`.
+#'   `"ratio"`. NULL: `"ordinal"` for ordered factors, for a codebook of that type and for samples
+#'   drawn from such labels, else `"nominal"`.
 #' @param levels All labels in their order; NULL: the levels of factors, or what occurs. Text needs
 #'   it for `scale = "ordinal"`.
-#' @param weights A weight for each unit, such as 1 / inclusion probability.
+#' @param weights A weight for each unit, such as 1 / inclusion probability. NULL: of a gold sample
+#'   this, so that coefficients are those of [validate()]; else all units count the same.
 #' @param kappa_weights For two coders: how grave disagreements are, for a row `weighted kappa`:
 #'   numbers by the distance of the two labels' places, from 0 on, such as `c(0, 1, 4)` for three
 #'   labels, or a matrix of disagreement.
@@ -71,14 +74,20 @@ agreement <- function(
 ) {
   error_call <- rlang::current_env()
   given <- list(...)
+  known <- list()
   if (length(given) == 1 && inherits(given[[1]], "llamaherd_gold")) {
-    given <- list(new_frame(given[[1]]$codes, length(given[[1]]$ids)))
+    gold <- given[[1]]
+    given <- list(new_frame(gold$codes, length(gold$ids)))
+    scale <- scale %||% gold$design$scale
+    weights <- weights %||% (1 / gold$probs)
+    known <- if (!isTRUE(gold$design$several)) list(as_py_list(gold$names))
   }
   coders <- coder_columns(given, error_call)
-  levels <- check_levels(levels, coders, error_call)
+  scale <- check_scale(scale, coders, error_call)
   options <- list(
-    scale = check_scale(scale, coders, error_call),
-    levels = levels,
+    scale = scale,
+    levels = check_levels(levels, error_call),
+    known = c(known, known_levels(coders)),
     weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
     kappa_weights = kappa_weights_list(kappa_weights, error_call),
     level = check_number(level),
@@ -91,7 +100,8 @@ agreement <- function(
     agreement_frame(found),
     class = c("llamaherd_agreement", "data.frame"),
     level = options$level,
-    scale = options$scale
+    scale = scale,
+    is_weighted = length(unique(weights)) > 1
   )
 }
 
@@ -143,15 +153,20 @@ coder_columns <- function(dots, error_call) {
   columns
 }
 
-# Codes as Python takes them: NA is None, and numbers that are whole are shown as such.
+# Codes as Python takes them: NA is None; numbers, also those that have labels as haven has them,
+# go as such, everything else as text. Python knows which of them are equal.
 as_codes <- function(x) {
-  if (is.factor(x) || is.character(x)) {
+  missing <- is.na(x)
+  if (inherits(x, "haven_labelled")) {
+    x <- as.vector(unclass(x))
+  }
+  if (!is.numeric(x) || is.object(x)) {
     x <- as_utf8(as.character(x))
-  } else if (is.double(x) && all(is.na(x) | (x == trunc(x) & abs(x) < 2^31))) {
+  } else if (is.double(x) && all(missing | (x == trunc(x) & abs(x) < 2^31))) {
     x <- as.integer(x)
   }
-  codes <- as_py_list(x)
-  codes[is.na(x)] <- list(NULL)
+  codes <- as_py_list(as.vector(x))
+  codes[missing | is.na(x)] <- list(NULL)
   codes
 }
 
@@ -164,15 +179,9 @@ check_scale <- function(scale, columns, error_call) {
 }
 
 # All labels in their order, as a list; NULL: what occurs.
-check_levels <- function(levels, columns, error_call, arg = "levels") {
+check_levels <- function(levels, error_call, arg = "levels") {
   if (is.null(levels)) {
-    known <- unique(unlist(lapply(columns, base::levels)))
-    is_text <- \(x) is.factor(x) || is.character(x)
-    if (is.null(known) || !all(vapply(columns, is_text, logical(1)))) {
-      return(NULL)
-    }
-    other <- unlist(lapply(columns, \(x) unique(as.character(x[!is.na(x)]))))
-    return(as_py_list(as_utf8(unique(c(known, other)))))
+    return(NULL)
   }
   if (is.factor(levels)) {
     levels <- base::levels(levels)
@@ -181,6 +190,13 @@ check_levels <- function(levels, columns, error_call, arg = "levels") {
     abort_argument(arg, "different labels, in their order", levels, error_call)
   }
   as_codes(levels)
+}
+
+# The levels of each factor, ordered ones first.
+known_levels <- function(columns) {
+  factors <- Filter(is.factor, columns)
+  factors <- factors[order(!vapply(factors, is.ordered, logical(1)))]
+  unname(lapply(factors, \(x) as_py_list(as_utf8(levels(x)))))
 }
 
 # A vector as a list, a matrix as a list of rows.
@@ -211,10 +227,11 @@ check_numeric <- function(
 format.llamaherd_agreement <- function(x, ..., digits = 3L) {
   n <- if (nrow(x) > 0) max(x$n_units) else 0L
   head <- sprintf(
-    "<llamaherd_agreement> %s units with two codes or more, %d coders, %s",
+    "<llamaherd_agreement> %s units with two codes or more, %d coders, %s%s",
     formatC(n, big.mark = ",", format = "d"),
     max(x$n_coders, 0L),
-    attr(x, "scale") %||% "nominal"
+    attr(x, "scale") %||% "nominal",
+    if (isTRUE(attr(x, "is_weighted"))) ", weighted" else ""
   )
   value <- formatC(x$value, digits = digits, format = "f")
   interval <- sprintf(

@@ -38,7 +38,8 @@
 #' @returns `data` with new columns, and `llamaherd_coded` in front of its classes.
 #'
 #'   For one label: `label`, a factor, ordered for an ordinal scale; `prob`; `margin`; `entropy`;
-#'   `coverage`; for an ordinal scale `mean`, the expected place from 1; `p_<label>`, the
+#'   `coverage`; for an ordinal scale `mean`, the expected place from 1, or of labels
+#'   that are numbers the expected number; `p_<label>`, the
 #'   probability of each label; `error`, the reason why there is no label, NA if nothing went
 #'   wrong; `coded_text`, if `text` is an expression, what was coded. See [classify_parallel()]
 #'   for what they are. For several labels: `label`, those

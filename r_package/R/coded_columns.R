@@ -55,6 +55,27 @@ columns_named <- function(quo, data, arg, error_call) {
   unname(found)
 }
 
+# What an argument stands for: the name of a column that was given unquoted, unless a variable of
+# that name is there; else the value.
+column_or_object <- function(quo, data) {
+  expr <- rlang::quo_get_expr(quo)
+  parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
+  is_column <- \(part) {
+    name <- if (rlang::is_symbol(part)) as.character(part) else ""
+    env <- rlang::quo_get_env(quo)
+    nzchar(name) && name %in% names(data) && !exists_as_value(name, env)
+  }
+  if (is.data.frame(data) && length(parts) > 0 && all(vapply(parts, is_column, TRUE))) {
+    return(vapply(unname(parts), as.character, ""))
+  }
+  rlang::eval_tidy(quo)
+}
+
+exists_as_value <- function(name, env) {
+  value <- rlang::env_get(env, name, default = NULL, inherit = TRUE)
+  !is.null(value) && !is.function(value)
+}
+
 columns_of_data <- function(data) {
   there <- paste(utils::head(names(data), 10), collapse = ", ")
   sprintf("names of columns (there are %s)", there)
@@ -89,25 +110,13 @@ column_or_values <- function(quo, data, arg, error_call) {
 # Columns by name, as lists for Python.
 py_columns <- function(data, names) {
   names <- unique(names)
-  rlang::set_names(lapply(names, \(name) as_py_column(data[[name]])), names)
+  rlang::set_names(lapply(names, \(name) as_codes(data[[name]])), names)
 }
 
-# A column as a list, where NULL stands for what is missing. What is no number goes as text.
-as_py_column <- function(x) {
-  missing <- is.na(x)
-  values <- if (is.numeric(x) && is.null(attr(x, "class"))) {
-    as.double(x)
-  } else {
-    as_utf8(as.character(x))
-  }
-  values <- as.list(unname(values))
-  values[missing | is.na(values)] <- list(NULL)
-  values
-}
 
 # Numbers as a list; NA as NaN.
 as_py_numbers <- function(x) {
-  x <- as.double(x)
+  x <- as.double(unname(x))
   x[is.na(x)] <- NaN
   as.list(x)
 }

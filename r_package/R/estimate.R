@@ -40,11 +40,13 @@
 #'   these texts, as one more coder. Or codes, one for each row and NA where there is none,
 #'   as a vector or the name of a column; these need `prob`.
 #' @param formula A regression, in which the column of labels may be on either side:
-#'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated with the labels and again
-#'   with the codes.
+#'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated on all rows, with the
+#'   labels and again with the codes in their place; then the rows that are used are taken, so that
+#'   `I(age - mean(age))` is the same as a column made before. A term may use a text's own label
+#'   only, not such as `mean(label)`.
 #' @param outcome Without a formula: the labels whose shares are estimated; or a named vector with a
 #'   number for each label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is. `NULL`:
-#'   the share of each label.
+#'   the share of each label; of numbers with fractions, or more than 20 different ones, their mean.
 #' @param by Columns: shares or means for each of their values, and differences from the first
 #'   (of a factor: of its first level). Names, or unquoted as in `c(party, year)`.
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL`: `"mean"` without a formula, `"ols"` with
@@ -108,6 +110,7 @@ estimate <- function(
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
   known <- coded_columns(coded)
+  gold <- column_or_object(rlang::enquo(gold), coded)
   design <- if (inherits(gold, "llamaherd_gold")) gold$design
   there <- \(name) if (!is.null(name) && name %in% names(coded)) name
   label <- one_column(rlang::enquo(label), coded, "label", error_call) %||%
@@ -137,19 +140,18 @@ estimate <- function(
     target = check_choice(target, c("population", "texts")),
     prob = check_prob(prob, "simple", error_call)
   )
-  if (!is.null(design)) {
-    gold <- joined_gold(gold, coded, label, text, error_call)
-  }
-  codes <- gold_codes_of(gold, coded, prob, error_call)
   uses <- c(label, text, if (!is.null(design)) gold_columns(gold, coded))
+  options$several <- several
+  options$levels <- if (is.factor(coded[[label]])) as_py_list(levels(coded[[label]]))
+  options$ordered <- is.ordered(coded[[label]])
+  codes <- gold_codes_of(gold, coded, error_call)
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
     options$outcome <- check_outcome(outcome, error_call)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
-    options$several <- several
     columns <- py_columns(coded, c(uses, by, cluster))
-    found <- py_call("estimate_means", columns, codes$python, options)
+    found <- py_call("estimate_means", columns, codes, options)
   } else {
     if (!rlang::is_formula(formula) || length(formula) != 3) {
       must <- "a formula with two sides, such as label == \"x\" ~ party"
@@ -162,9 +164,10 @@ estimate <- function(
     if (several) {
       check_has_label(formula, label, error_call)
     }
-    matrices <- formula_matrices(coded, formula, label, codes, cluster, error_call)
     columns <- py_columns(coded, uses)
-    found <- py_call("estimate_regression", columns, codes$python, matrices, options)
+    read <- codes_in_one_form(columns, codes, options)
+    matrices <- formula_matrices(coded, formula, label, read, cluster, error_call)
+    found <- py_call("estimate_regression", columns, read$gold, matrices, options)
   }
   result <- new_estimates(found, options, formula, methods)
   document_event("estimate", \() {
@@ -173,7 +176,7 @@ estimate <- function(
       list(
         formula = if (!is.null(formula)) deparse1(formula),
         input_hash = lines_sha256(as.character(coded[[label]])),
-        gold_hash = lines_sha256(codes$codes)
+        gold_hash = lines_sha256(as.character(unlist(codes)))
       )
     )
   })
@@ -208,6 +211,9 @@ check_outcome <- function(x, error_call) {
   if (is.numeric(x) && !is.null(names(x))) {
     return(as.list(x))
   }
+  if (length(x) > 0 && (is.numeric(x) || is.logical(x) || is.factor(x))) {
+    return(as_codes(x))
+  }
   if (!is.character(x) || length(x) == 0) {
     must <- "labels, or a named vector with a number for each label"
     abort_argument("outcome", must, x, error_call)
@@ -221,15 +227,10 @@ levels_by <- function(data, by) {
   rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)
 }
 
-# Codes as Python takes them, and the rows that have one with what it is.
-gold_codes_of <- function(gold, coded, prob, error_call) {
+# A sample or codes as Python takes them.
+gold_codes_of <- function(gold, coded, error_call) {
   if (inherits(gold, "llamaherd_gold")) {
-    is_coded <- !is.na(gold$gold)
-    return(list(
-      python = check_gold(gold, error_call),
-      rows = gold$rows[is_coded],
-      codes = gold$gold[is_coded]
-    ))
+    return(check_gold(gold, error_call))
   }
   if (rlang::is_string(gold) && gold %in% names(coded)) {
     gold <- coded[[gold]]
@@ -238,8 +239,18 @@ gold_codes_of <- function(gold, coded, prob, error_call) {
     must <- "a <llamaherd_gold>, a column, or a code or NA for each row"
     abort_argument("gold", must, gold, error_call, column_hint(gold, coded))
   }
-  rows <- which(!is.na(gold))
-  list(python = as_py_column(gold), rows = rows, codes = as.character(gold)[rows])
+  as_codes(gold)
+}
+
+# Labels, and codes of the rows that have one, as Python reads them: equal ones are the same text.
+codes_in_one_form <- function(columns, codes, options) {
+  read <- py_call("codes_in_one_form", columns, codes, options)
+  list(
+    labels = as_text(read[["labels"]]),
+    rows = as.integer(unlist(read[["rows"]]) + 1),
+    codes = as_text(read[["codes"]]),
+    gold = read[["gold"]]
+  )
 }
 
 # Whether the codebook allows several labels of a text.

@@ -28,7 +28,7 @@ without_has_label <- function(expr, label) {
 }
 
 # The formula's matrices with the labels of all rows, and with the codes of those that have one.
-# Rows in which something is missing are left out.
+# It is evaluated on all rows; then those in which something is missing are left out.
 formula_matrices <- function(coded, formula, label, codes, cluster, error_call) {
   if (!label %in% all.vars(formula)) {
     must <- sprintf("a formula that uses the column of labels, `%s`", label)
@@ -36,11 +36,16 @@ formula_matrices <- function(coded, formula, label, codes, cluster, error_call) 
   }
   environment(formula) <- rlang::env(environment(formula), has_label = has_label)
   frames <- frames_of(coded, label, codes)
+  is_odd <- is.na(frames$codes[[label]][codes$rows])
+  if (any(is_odd)) {
+    must <- "numbers or truth values, as the labels are"
+    abort_argument("gold", must, codes$codes[is_odd], error_call)
+  }
   made <- rlang::try_fetch(
     {
       frame <- stats::model.frame(formula, frames$labels, na.action = stats::na.pass)
       used <- c(frame, if (!is.null(cluster)) coded[cluster])
-      keep <- stats::complete.cases(used) & !is.na(coded[[label]])
+      keep <- stats::complete.cases(used) & !is.na(codes$labels)
       list(frame = frame, keep = keep)
     },
     error = \(cnd) {
@@ -51,7 +56,8 @@ formula_matrices <- function(coded, formula, label, codes, cluster, error_call) 
   terms <- stats::terms(made$frame)
   labels <- made$frame[made$keep, , drop = FALSE]
   gold <- stats::model.frame(terms, frames$codes, na.action = stats::na.pass)
-  gold <- gold[made$keep[codes$rows], , drop = FALSE]
+  check_by_row(made$frame, gold, codes$rows, error_call)
+  gold <- gold[codes$rows[made$keep[codes$rows]], , drop = FALSE]
   levels <- used_levels(terms, labels, gold)
   labels <- with_levels(labels, levels, label)
   gold <- with_levels(gold, levels, label)
@@ -72,23 +78,48 @@ formula_matrices <- function(coded, formula, label, codes, cluster, error_call) 
   )
 }
 
-# The data with the labels, and the rows with codes with these, which have the same levels.
+# The data with the labels, and with the codes in place of those of the rows that have one; both
+# have the same levels. Truth values and numbers stay such.
 frames_of <- function(coded, label, codes) {
   frame <- as.data.frame(coded)
   values <- frame[[label]]
-  if (is.numeric(values)) {
-    new <- as.double(codes$codes)
+  as_was <- if (is.logical(values)) {
+    as.logical
+  } else if (is.numeric(values)) {
+    \(x) suppressWarnings(as.double(x))
   } else {
-    known <- c(levels(values), sort(unique(as.character(values))), codes$codes)
-    there <- c(unique(as.character(values)), codes$codes)
-    known <- intersect(unique(known), there)
+    there <- c(sort(unique(codes$labels)), codes$codes)
+    known <- intersect(unique(c(levels(values), there)), there)
     # Ordered, so that label >= "neutral" can be said.
-    frame[[label]] <- factor(as.character(values), known, ordered = is.ordered(values))
-    new <- factor(codes$codes, known, ordered = is.ordered(values))
+    \(x) factor(x, known, ordered = is.ordered(values))
   }
-  gold <- frame[codes$rows, , drop = FALSE]
-  gold[[label]] <- new
+  mixed <- codes$labels
+  mixed[codes$rows] <- codes$codes
+  gold <- frame
+  frame[[label]] <- as_was(codes$labels)
+  gold[[label]] <- as_was(mixed)
   list(labels = frame, codes = gold)
+}
+
+# Rows without a code have the same values in both frames, unless a term computes them from the
+# labels of other rows.
+check_by_row <- function(labels, codes, rows, error_call) {
+  same <- function(name) {
+    rest <- function(x) {
+      x <- as.matrix(if (is.factor(x)) as.character(x) else x)
+      x[-rows, , drop = FALSE]
+    }
+    isTRUE(all.equal(rest(labels[[name]]), rest(codes[[name]]), check.attributes = FALSE))
+  }
+  for (name in names(labels)) {
+    if (length(rows) > 0 && !same(name)) {
+      must <- sprintf(
+        "one whose terms use each row's own label: `%s` is computed from those of other rows",
+        name
+      )
+      abort_argument("formula", must, stats::formula(stats::terms(labels)), error_call)
+    }
+  }
 }
 
 # Levels that there are, of each factor. One that no row has would be a column of zeros.

@@ -114,6 +114,7 @@ gold_sample <- function(
   }
   several <- if (is.null(several)) isTRUE(known$several) else check_flag(several)
   each <- if (several && identical(prob, "uncertainty")) known$each
+  is_factor <- !is.null(label) && is.factor(data[[label]])
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
   # Its own ids are taken if they are unique.
   uses <- c(uses, if (is.null(id) && length(uses) > 0) intersect("id", names(data)))
@@ -135,7 +136,9 @@ gold_sample <- function(
     seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53)),
     several = several,
     codebook = known$codebook,
-    each = as_py_list(each)
+    each = as_py_list(each),
+    levels = if (is_factor) as_py_list(levels(data[[label]])),
+    ordered = is_factor && is.ordered(data[[label]])
   )
   columns <- py_columns(data, uses)
   drawn <- new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))

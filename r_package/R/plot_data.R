@@ -100,7 +100,7 @@ measure_names <- c(
   macro_f1 = "macro F1",
   percent = "agreement, share alike",
   kappa = "Cohen's kappa",
-  "weighted kappa" = "weighted kappa",
+  "weighted kappa" = "quadratic kappa",
   alpha = "Krippendorff's alpha",
   ac1 = "Gwet's AC1"
 )

@@ -12,7 +12,7 @@
 #' @param pairwise Whether models are compared with each other.
 #' @param label_levels All labels, in their order; NULL: those that occur, as they come.
 #' @param sample_col,model_col,label_col,truth_col Names of the columns that identify texts and
-#'   models, and of the labels of models and people.
+#'   models, and of the labels of models and people, also unquoted.
 #' @param method `"cohen"`, `"krippendorff"`, or `"auto"` for both.
 #' @returns `compute_confusion_matrices()`: a list with
 #'
@@ -51,6 +51,12 @@ compute_confusion_matrices <- function(
   truth_col = "truth"
 ) {
   error_call <- rlang::current_env()
+  frame <- frame_in(annotations)
+  gold <- column_or_object(rlang::enquo(gold), frame)
+  sample_col <- column_or_object(rlang::enquo(sample_col), frame)
+  model_col <- column_or_object(rlang::enquo(model_col), frame)
+  label_col <- column_or_object(rlang::enquo(label_col), frame)
+  truth_col <- column_or_object(rlang::enquo(truth_col), frame)
   data <- annotation_frame(annotations, sample_col, model_col, label_col, error_call)
   columns <- label_columns(data)
   truth <- gold_column(data, gold, check_string(truth_col), error_call)
@@ -59,7 +65,7 @@ compute_confusion_matrices <- function(
   }
   options <- list(
     pairwise = check_flag(pairwise),
-    levels = check_levels(label_levels, list(), error_call, "label_levels")
+    levels = check_levels(label_levels, error_call, "label_levels")
   )
   found <- py_call("confusion_tables", columns, options, error_call = error_call)
   tables <- function(counts, names) {
@@ -83,9 +89,13 @@ intercoder_reliability <- function(
   label_col = "label"
 ) {
   error_call <- rlang::current_env()
+  frame <- frame_in(annotations)
+  sample_col <- column_or_object(rlang::enquo(sample_col), frame)
+  model_col <- column_or_object(rlang::enquo(model_col), frame)
+  label_col <- column_or_object(rlang::enquo(label_col), frame)
   options <- list(
     method = check_choice(method, c("auto", "cohen", "krippendorff")),
-    levels = check_levels(label_levels, list(), error_call, "label_levels")
+    levels = check_levels(label_levels, error_call, "label_levels")
   )
   data <- annotation_frame(annotations, sample_col, model_col, label_col, error_call)
   found <- py_call("reliability", label_columns(data), options, error_call = error_call)
@@ -116,11 +126,12 @@ kappa_frame <- function(columns) {
   )
 }
 
+# The data frame that is there, or the one in a list.
+frame_in <- \(x) if (!is.data.frame(x) && is.list(x)) x$annotations else x
+
 # A data frame with the columns sample, model and label, and those of the user.
 annotation_frame <- function(x, sample_col, model_col, label_col, error_call) {
-  if (!is.data.frame(x) && is.list(x)) {
-    x <- x$annotations
-  }
+  x <- frame_in(x)
   if (!is.data.frame(x)) {
     must <- "a data frame or the result of explore()"
     abort_argument("annotations", must, x, error_call)

@@ -23,7 +23,8 @@
 #'   several models a data frame with a row for each text and model, or what [explore()] returned.
 #' @param gold People's codes: what [gold_sample()] made, with codes; a vector with one for each
 #'   text, NA where there is none; a data frame or list with such a vector for each of several
-#'   people; names of columns of `annotations`. NULL: the column `truth_col`. For several models as
+#'   people; names of columns of `annotations`, also unquoted. Codes are compared as [agreement()]
+#'   reads them. NULL: the column `truth_col`. For several models as
 #'   for [compute_confusion_matrices()].
 #' @inheritParams compute_confusion_matrices
 #' @param label_levels All labels, in their order; NULL: the levels of factors, those of the
@@ -96,20 +97,21 @@ validate <- function(
   several = NULL
 ) {
   error_call <- rlang::current_env()
+  label_is_default <- missing(label_col)
+  gold <- column_or_object(rlang::enquo(gold), annotations)
+  label_col <- column_or_object(rlang::enquo(label_col), annotations)
+  truth_col <- column_or_object(rlang::enquo(truth_col), annotations)
+  prob <- column_or_object(rlang::enquo(prob), annotations)
   if (is_of_models(annotations, gold, sample_col, model_col)) {
     return(validate_models(environment(), error_call))
   }
-  coded <- coded_parts(annotations, label_col, missing(label_col), prob, error_call)
+  coded <- coded_parts(annotations, label_col, label_is_default, prob, error_call)
   gold <- gold_parts(gold, coded, truth_col, error_call)
-  if (!is.numeric(coded$labels)) {
-    # Labels may be numbers that became text: people's are then compared as text, too.
-    gold$codes <- lapply(gold$codes, \(x) if (is.numeric(x)) as.character(x) else x)
-  }
   several <- if (is.null(several)) coded$several || gold$several else check_flag(several)
   columns <- c(list(coded$labels), gold$codes)
-  scale <- check_scale(scale, columns, error_call)
+  scale <- check_scale(scale %||% gold$design$scale, columns, error_call)
   levels <- label_levels %||% coded$names
-  levels <- check_levels(levels, if (!several) columns, error_call, "label_levels")
+  levels <- check_levels(levels, error_call, "label_levels")
   options <- list(
     scale = scale,
     level = check_number(level),
@@ -122,6 +124,7 @@ validate <- function(
     list(
       labels = as_codes(coded$labels),
       names = levels %||% list(),
+      known = if (several) list() else known_levels(columns),
       probs = coded_probs(coded, levels),
       texts = texts_to_compare(coded, gold),
       codebook = coded$codebook
@@ -399,7 +402,7 @@ new_validation <- function(found, coded, options) {
       coders = as_text(found$coders),
       is_weighted = found$is_weighted,
       several = found$several,
-      scale = options$scale,
+      scale = found$scale,
       level = options$level,
       table = table,
       labels = label_frame(table, labels, found),

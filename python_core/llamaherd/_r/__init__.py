@@ -29,6 +29,7 @@ from llamaherd._r.embeddings import (
     embed_start,
 )
 from llamaherd._r.estimation import (
+    codes_in_one_form,
     estimate_means,
     estimate_regression,
     gold_draw,
@@ -123,6 +124,7 @@ __all__ = [
     "codebook_preview",
     "codebook_read",
     "codebook_write",
+    "codes_in_one_form",
     "confusion_tables",
     "context_create",
     "context_plan",

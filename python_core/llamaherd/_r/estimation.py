@@ -18,6 +18,8 @@ from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.gold_use import used_gold
+from llamaherd.research.estimation.one_form import in_one_form
+from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import sampling
 
 if TYPE_CHECKING:
@@ -67,7 +69,9 @@ def gold_draw(
         sizes = arguments["allocation"]
         arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
     content = arguments.pop("codebook")
-    drawn = gold_sample(dict(columns), n, **arguments)
+    levels = {name: arguments.pop(name, None) for name in ("levels", "ordered")}
+    data = _with_levels(columns, {"label": arguments["label"], **levels})
+    drawn = gold_sample(data, n, **arguments)
     if content is not None:
         warn_of_examples(drawn, Codebook.from_dict(json.loads(content)).examples)
     return _for_r(drawn)
@@ -90,7 +94,9 @@ def gold_rows(
     if label is None:
         known, label = replace(known, labels=[None] * len(known)), ".label"
         given[label] = [None] * int(options["n"])
-    _, moved, _ = estimating.joined(given, known, label, options["text"])
+    _, moved, _ = estimating.joined(
+        given, known, label, options["text"], several=known.several
+    )
     return [float(row) for row in moved.rows]
 
 
@@ -125,6 +131,59 @@ def gold_read(
 
 
 @boundary
+def codes_in_one_form(
+    columns: Mapping[str, Sequence[Any]],
+    gold: str | Sequence[Any],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Labels and codes so that equal ones are the same text.
+
+    Args:
+        columns: Text, label and id, where there are any.
+        gold: A sample as JSON, or N codes.
+        options: `label`, `text`, `several`; `levels` of the column of labels, or None,
+            and whether it is `ordered`.
+
+    Returns:
+        `labels`: N; `rows`, from 0, and `codes` of those that have one; and `gold` with
+        the codes in that form.
+    """
+    several = options["several"]
+    texts, sample, _ = estimating.joined(
+        _with_levels(columns, options),
+        _gold(gold),
+        options["label"],
+        options["text"],
+        several=several,
+    )
+    texts, read, _ = in_one_form(texts, sample, several=several)
+    given: Sequence[str | None] = read.gold if isinstance(read, GoldSample) else read
+    rows = read.rows if isinstance(read, GoldSample) else range(len(given))
+    coded = [
+        (row, code) for row, code in zip(rows, given, strict=True) if code is not None
+    ]
+    return {
+        "labels": [clean_or_none(each) for each in texts.labels],
+        "rows": [float(row) for row, _ in coded],
+        "codes": [clean(code) for _, code in coded],
+        "gold": read.to_json() if isinstance(read, GoldSample) else list(given),
+    }
+
+
+def _with_levels(
+    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Columns as a data frame, that of labels with its levels if it is a factor."""
+    made: dict[str, Any] = dict(columns)
+    label, levels = options.get("label"), options.get("levels")
+    if label is not None and levels is not None:
+        made[label] = Categories(
+            values=made[label], names=tuple(levels), ordered=bool(options.get("ordered"))
+        )
+    return made
+
+
+@boundary
 def estimate_means(
     columns: Mapping[str, Sequence[Any]],
     gold: str | Sequence[Any],
@@ -137,7 +196,9 @@ def estimate_means(
         gold: A sample as JSON, or N codes.
         options: Arguments of `estimate`.
     """
-    return _estimates(estimating.estimate(dict(columns), _gold(gold), **options))
+    arguments = {n: v for n, v in options.items() if n not in {"levels", "ordered"}}
+    data = _with_levels(columns, options)
+    return _estimates(estimating.estimate(data, _gold(gold), **arguments))
 
 
 @boundary
@@ -157,10 +218,15 @@ def estimate_regression(
             of all these texts and of those with codes; `y_hat` and `y`; `clusters`, a
             number for each text that is used, or None; `terms`; `outcome`;
             `has_label_right`; `formula`.
-        options: `label`, `text`, `model`, `methods`, `level`, `target`, `prob`.
+        options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
+            `prob`.
     """
     texts, sample, notes = estimating.joined(
-        dict(columns), _gold(gold), options["label"], options["text"]
+        dict(columns),
+        _gold(gold),
+        options["label"],
+        options["text"],
+        several=options["several"],
     )
     kept = np.array(matrices["kept"], dtype=np.int64)
     used = used_gold(sample, options["prob"], len(texts), kept).among(kept, len(texts))

@@ -12,6 +12,7 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.research import statistics
+from llamaherd.research.codes import names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.validation.validation import COLUMNS
 from llamaherd.research.validation.validation_page import page_of
@@ -19,7 +20,7 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.ratings import Codes
+    from llamaherd.research.statistics.ratings import Codes, Scale
 
 _TEXT = ".text"  # the column of texts: no other is called so
 _BETWEEN = ("model and people", "between people")
@@ -42,11 +43,20 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
 
     Args:
         codes: For each coder a list of codes; None is missing.
-        options: `scale`; `levels`, or None; `weights` of units, or None; `kappa_weights`,
-            a list or a list of rows, or None; `level`; `n_bootstrap`; `seed`.
+        options: `scale`, or None; `levels`, or None; `known`, lists of the levels of
+            factors, where there may be others; `weights` of units, or None;
+            `kappa_weights`, a list or a list of rows, or None; `level`; `n_bootstrap`;
+            `seed`.
     """
     common = {"unit_weights": options["weights"], "level": options["level"]}
-    levels, scale = options["levels"], options["scale"]
+    levels = options["levels"]
+    scale: Scale = options["scale"] or "nominal"
+    known = names_of(options["known"])
+    if levels is None and known:
+        reading = read(codes, known)
+        seen = {code for column in reading.columns for code in column}
+        other = seen.difference(reading.names, [None])
+        codes, levels = reading.columns, [*reading.names, *sorted(other, key=str)]
     found = [statistics.percent_agreement(codes, **common)]
     kappas: dict[str, Any] = {}
     if len(codes) == 2:
@@ -82,7 +92,8 @@ def validate(
     """A validation as columns.
 
     Args:
-        coded: `labels`; `names` of all, [] if not known; `probs`, rows of all labels'
+        coded: `labels`; `names` of all, [] if not known; `known`, lists of the levels of
+            factors; `probs`, rows of all labels'
             probabilities, or the labels' own, or None; `texts`, or None; `codebook` as
             JSON, or None.
         gold: `codes`, a list for each coder; `coders`, their names; of a sample `json`,
@@ -92,7 +103,7 @@ def validate(
     texts, content = coded["texts"], coded["codebook"]
     labels = _Coded(
         labels=list(coded["labels"]),
-        names=tuple(coded["names"]),
+        names=tuple(coded["names"] or names_of(coded["known"])),
         probs=None if coded["probs"] is None else np.array(coded["probs"], dtype=float),
         frame={
             **(gold.get("columns") or {}),
@@ -130,6 +141,7 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "coders": [clean(coder) for coder in found.coders],
         "is_weighted": found.is_weighted,
         "several": found.several,
+        "scale": found.scale,
         "labels": [clean(str(label)) for label in found.labels],
         "confusion": found.accuracy.confusion.tolist(),
         "table": dict(zip(COLUMNS, map(list, table), strict=True)),

@@ -14,6 +14,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from llamaherd.core import checks
+from llamaherd.research.codes import is_missing
 
 if TYPE_CHECKING:
     Frame = nw.DataFrame[Any]
@@ -138,13 +139,25 @@ def categories(frame: object, name: str) -> list[Any] | None:
         ValueError: It has no such column.
     """
     if isinstance(frame, Mapping):
-        return None
+        given = frame.get(name)
+        return list(given.names) if isinstance(given, Categories) else None
     values = _open(frame)[name]
     native = values.to_native()
     if values.implementation.is_pandas() and hasattr(native, "cat"):
         return list(native.cat.categories)
     # Those of polars' other kind come in the order in which a process saw them.
     return list(values.dtype.categories) if isinstance(values.dtype, nw.Enum) else None
+
+
+def are_ordered(frame: object, name: str) -> bool:
+    """Test for a column of categories whose order has a meaning."""
+    if isinstance(frame, Mapping):
+        given = frame.get(name)
+        return isinstance(given, Categories) and given.ordered
+    values = _open(frame)[name]
+    native = values.to_native()
+    is_of_pandas = values.implementation.is_pandas() and hasattr(native, "cat")
+    return bool(is_of_pandas and native.cat.ordered)
 
 
 def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
@@ -230,9 +243,10 @@ def _open(frame: object) -> Frame:
 def _length(frame: Mapping[str, Any]) -> int:
     lengths = {}
     for name, values in frame.items():
-        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-            raise TypeError(f"column {name!r} must be a list, not {checks.shown(values)}")
-        lengths[name] = len(values)
+        each = _listed(values) if isinstance(values, Categories) else values
+        if isinstance(each, (str, bytes)) or not hasattr(each, "__len__"):
+            raise TypeError(f"column {name!r} must be a list, not {checks.shown(each)}")
+        lengths[name] = len(each)
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
         raise ValueError(f"columns must have the same number of rows, not {told}")
@@ -250,11 +264,4 @@ def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
 
 
 def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
-    """None for what is missing: NaN, NaT and NA are not equal to themselves."""
-    if value is None or type(value) is str:
-        return value
-    if type(value).__name__ in {"NAType", "NaTType"}:
-        return None
-    if isinstance(value, (float, np.floating, np.datetime64)) and value != value:  # noqa: PLR0124
-        return None
-    return value
+    return None if type(value) is not str and is_missing(value) else value

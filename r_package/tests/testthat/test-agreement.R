@@ -134,3 +134,21 @@ test_that("agreement with other names of columns is a data frame", {
   expect_s3_class(found, "data.frame", exact = TRUE)
   expect_output(print(found), "estimate")
 })
+
+test_that("codes of any type go as they are, and blank ones are left to Python", {
+  expect_identical(as_codes(c(1, 2, NA)), list(1L, 2L, NULL))
+  expect_identical(as_codes(c(a = 1.5)), list(1.5))
+  expect_identical(as_codes(c(TRUE, NA)), list("TRUE", NULL))
+  expect_identical(as_codes(factor(c("b", "", NA))), list("b", "", NULL))
+  expect_identical(as_codes(as.Date("2020-01-31")), list("2020-01-31"))
+  labelled <- structure(
+    c(1, NA, 2),
+    labels = c(no = 1),
+    class = c("haven_labelled", "double")
+  )
+  expect_identical(as_codes(labelled), list(1L, NULL, 2L))
+  expect_identical(
+    known_levels(list(1, factor("a"), factor("b", ordered = TRUE))),
+    list(list("b"), list("a"))
+  )
+})

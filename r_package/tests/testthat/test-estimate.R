@@ -110,7 +110,7 @@ test_that("arguments that are none are named", {
     estimate(data, local_gold(), label == "yes" ~ party, by = party)
     estimate(data, local_gold(), label == "yes" ~ party, model = "mean")
     estimate(data, local_gold(), methods = "magic")
-    estimate(data, local_gold(), outcome = 3)
+    estimate(data, local_gold(), outcome = list(3))
     estimate(data, list(1))
     estimate(data[c("text", "party")], local_gold())
   })
@@ -262,4 +262,35 @@ test_that("an ordinal label is compared by its order", {
   levels <- coef(estimate(data, code, x ~ label, prob = "simple"))
   expect_named(levels, c("(Intercept)", "labelmid", "labelhigh"))
   expect_error(confint(by_order, level = 90), "above 0 and below 1")
+})
+
+test_that("a formula is evaluated on all rows, with codes in place of labels", {
+  local_fake()
+  fit <- estimated(label == "yes" ~ I(age - mean(age, na.rm = TRUE)))
+  seen <- the$module$seen("estimate_regression")
+  # The mean of all ages is 3.6; rows 1 and 2 have a code and an age.
+  expect_match(seen, "'x': [[1.0, 1.0], [-2.6, -1.6]]", fixed = TRUE)
+  scores <- data$age
+  expect_no_error(estimated(label == "yes" ~ scores))
+  expect_error(
+    estimated(age ~ I((label == "yes") - (label == "yes")[2])),
+    "use each row's own label",
+    class = "llamaherd_error_argument"
+  )
+  flags <- transform(
+    data,
+    label = label == "yes",
+    code = c(TRUE, FALSE, TRUE, NA, NA, NA)
+  )
+  fit <- suppressWarnings(estimate(flags, code, label ~ party, prob = "simple"))
+  expect_match(
+    the$module$seen("estimate_regression"),
+    "'y': [1.0, 0.0, 1.0]",
+    fixed = TRUE
+  )
+  flags$code <- c("TRUE", "?", "TRUE", NA, NA, NA)
+  expect_error(
+    estimate(flags, code, label ~ party, prob = "simple"),
+    "`gold` must be numbers or truth values"
+  )
 })

@@ -112,7 +112,7 @@ test_that("codes may come in a data frame", {
   )
   read_gold(cbind(codes, party = "A"), gold, coders = "ann")
   seen <- the$module$seen("gold_read")
-  expect_match(seen, "'id': [3.0, 1.0]", fixed = TRUE)
+  expect_match(seen, "'id': [3, 1]", fixed = TRUE)
   expect_match(seen, "'party': ['A', 'A']", fixed = TRUE)
   expect_match(seen, "['ann']", fixed = TRUE)
 })

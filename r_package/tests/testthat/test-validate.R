@@ -360,3 +360,16 @@ test_that("coded texts and samples know that there are several labels", {
     expect_identical(found$labels$label, c("a", "b"))
   }
 })
+
+test_that("columns may be named without quotes, unless a variable has the name", {
+  frame <- data.frame(topic = c("a", "b"), human = c("a", "b"), text = c("x", "y"))
+  named <- \(x) column_or_object(rlang::enquo(x), frame)
+  expect_identical(named(human), "human")
+  expect_identical(named(c(topic, human)), c("topic", "human"))
+  expect_identical(named(text), "text") # there is a function text()
+  human <- c("b", "b")
+  expect_identical(named(human), human)
+  expect_identical(named("topic"), "topic")
+  expect_null(named(NULL))
+  expect_error(named(other), "not found")
+})

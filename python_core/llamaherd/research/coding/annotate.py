@@ -73,7 +73,8 @@ def annotate(
     Returns:
         The data frame with the new columns, and how they came about. The columns are, for
         one label: "label", "prob", "margin", "entropy", "coverage", for an ordinal scale
-        "mean" (the expected place, from 1), "p_<label>", "error"; for several: "label"
+        "mean" (the expected number; of labels that are no numbers the expected place,
+        from 1), "p_<label>", "error"; for several: "label"
         (those above 0.5, joined by "; "), "coverage" (the mean), "p_<label>", "error";
         for fields: each of them, and "error". What is generated has no probabilities.
 

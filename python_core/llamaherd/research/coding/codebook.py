@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Literal
 
 from llamaherd.core import checks
+from llamaherd.research.codes import read
 from llamaherd.research.coding.words import words_of
 from llamaherd.structured.shape import shape_of
 from llamaherd.structured.source import schema_text
@@ -223,13 +224,14 @@ class Codebook:
         return self._known(name, value)
 
     def _known(self, name: str, value: object) -> str:
-        if value not in self.names:
+        label = read([[value]], self.names, argument=name).columns[0][0]
+        if label not in self.names:
             allowed = ", ".join(repr(label) for label in self.names[:20])
             raise ValueError(
                 f"{name} must be one of the labels {allowed}, not {checks.shown(value)}"
                 f"{checks.meant(value, self.names)}"
             )
-        return str(value)
+        return str(label)
 
     def __str__(self) -> str:
         return "\n".join(page(self))

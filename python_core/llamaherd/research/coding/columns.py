@@ -13,6 +13,7 @@ from llamaherd.core import checks
 from llamaherd.core.scores import ClassifyResults
 from llamaherd.core.stats import Stats
 from llamaherd.core.table import CANCELLED
+from llamaherd.research.codes import number_in
 from llamaherd.research.coding.codebook import JOINED
 from llamaherd.research.frames import Categories
 
@@ -177,13 +178,21 @@ def _one(
         "coverage": np.where(failed, np.nan, coverage),
     }
     if codebook.type == "ordinal":
-        columns["mean"] = results.probs @ np.arange(1.0, len(codebook.names) + 1)
+        columns["mean"] = results.probs @ _values(codebook.names)
     columns |= {
         f"{_EACH}{name}": results.probs[:, j] for j, name in enumerate(results.names)
     }
     return Table(
         labels=labels, probs=results.probs, columns={**columns, "error": answers.errors}
     )
+
+
+def _values(names: Sequence[str]) -> Floats:
+    """float64[k]: the labels as numbers if all are such, else their places from 1."""
+    numbers = [number_in(name) for name in names]
+    if None in numbers:
+        return np.arange(1.0, len(names) + 1)
+    return np.array(numbers, dtype=np.float64)
 
 
 def _several(

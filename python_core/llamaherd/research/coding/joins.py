@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.research import frames
-from llamaherd.research.coding.source import form_of
+from llamaherd.research.codes import text_of
+from llamaherd.research.coding.source import compared
 from llamaherd.research.coding.texts import hash_of_texts, sha256_of
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class Rows:
         found = labels if own is None else own
         return cls(
             n=n,
-            ids=None if ids is None else [form_of(each) or "" for each in ids],
+            ids=None if ids is None else [compared(each) or "" for each in ids],
             texts=column("text") if texts is None else texts,
-            labels=None if found is None else [form_of(each) for each in found],
+            labels=None if found is None else [text_of(each) for each in found],
         )
 
 
@@ -122,14 +123,14 @@ def n_relabelled(gold: Any, rows: Rows, places: Sequence[int] | None) -> int:  #
         return 0
     drawn = [int(i) if places is None else places[int(i)] for i in gold.rows]
     return sum(
-        rows.labels[i] != form_of(label)
+        rows.labels[i] != text_of(label)
         for i, label in zip(drawn, gold.labels, strict=True)
     )
 
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
     """SHA-256 of the labels of all rows in their order; None where there are none."""
-    formed = [form_of(label) for label in labels]
+    formed = [text_of(label) for label in labels]
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
@@ -140,7 +141,7 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
     if len(at) < len(ids):
         twice = next(each for i, each in enumerate(ids) if at[each] != i)
         _refuse(f"column {column!r} has the id {checks.quoted(twice)} twice")
-    drawn = [form_of(each) or "" for each in gold.ids]
+    drawn = [compared(each) or "" for each in gold.ids]
     all_ids = getattr(gold, "all_ids", None)
     if all_ids is None:  # a sample of an earlier version knows the drawn ids only
         if any(at.get(each) != int(i) for i, each in zip(gold.rows, drawn, strict=True)):
@@ -148,7 +149,7 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
                 f"ids in column {column!r} are not those of the draw, or in another order"
             )
         return None
-    known = [form_of(each) or "" for each in all_ids]
+    known = [compared(each) or "" for each in all_ids]
     missing = next((each for each in known if each not in at), None)
     if missing is not None:
         _refuse(f"the id {checks.quoted(missing)} is not in column {column!r}")
@@ -190,7 +191,7 @@ def _check_labels(gold: Any, rows: Rows, drawn: Sequence[int]) -> None:  # noqa:
     design = gold.design
     by_id = rows.ids is not None
     is_bare = design.get("text") is None and design.get("id") is None
-    given = [form_of(label) for label in getattr(gold, "labels", None) or ()]
+    given = [text_of(label) for label in getattr(gold, "labels", None) or ()]
     labels = rows.labels
     if labels is None or not any(label is not None for label in given):
         if by_id or is_bare:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
+from llamaherd.research import frames
 from llamaherd.research.coding.codebook import JOINED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llamaherd.research.statistics.ratings import Floats
+    from llamaherd.research.statistics.ratings import Floats, Scale
 
 Labels = tuple[str, ...]
 BETWEEN = JOINED.strip()  # no label has it in its name
@@ -38,20 +39,23 @@ def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
     return bool(of_coded or of_gold)
 
 
-def check_spelling(codes: Iterable[object], names: Sequence[object]) -> None:
-    """Checks that codes which are none of the labels are not these in other spelling.
+def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa: ANN401 - of many kinds
+    """What distances between labels mean, as far as codebook, column or draw tell.
 
-    Raises:
-        ValueError: One is.
+    Args:
+        coded: Has a codebook; or a data frame.
+        gold: Has a design, as `GoldSample`.
+        label: Column of labels in a data frame.
     """
-    known = {str(name).strip().casefold(): name for name in names}
-    for code in codes:
-        label = known.get(str(code).strip().casefold())
-        if code is not None and code not in names and label is not None:
-            raise ValueError(
-                f"gold has the code {checks.quoted(str(code))}, which is none of the "
-                f"labels {', '.join(map(str, names))}; did you mean {label!r}?"
-            )
+    kind = getattr(getattr(coded, "codebook", None), "type", None)
+    design = getattr(gold, "design", None) or {}
+    if kind == "ordinal" or design.get("scale") == "ordinal":
+        return "ordinal"
+    frame = getattr(coded, "frame", coded)
+    is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
+    if is_frame and label is not None and frames.are_ordered(frame, label):
+        return "ordinal"
+    return "nominal"
 
 
 def none_of(names: Iterable[str]) -> str:
@@ -62,14 +66,22 @@ def none_of(names: Iterable[str]) -> str:
 
 def is_none(cell: str, names: Iterable[str]) -> bool:
     """Whether someone wrote that none of the labels applies."""
-    return cell.strip().casefold() in (none_of(names), _NONE[-1])
+    return cell.strip().casefold() in words_for_none(names)
+
+
+def words_for_none(names: Iterable[str]) -> tuple[str, ...]:
+    """Words, in lower case, for none of the labels."""
+    return none_of(names), _NONE[-1]
 
 
 def labels_in(text: str, names: Sequence[str]) -> Labels:
     """The labels of a text that were joined, in the order of `names`, others behind."""
-    if is_none(text, names):
-        return ()
-    found = {part.strip() for part in text.split(BETWEEN)} - {""}
+    return () if is_none(text, names) else in_order(text.split(BETWEEN), names)
+
+
+def in_order(parts: Iterable[str], names: Sequence[str]) -> Labels:
+    """Different labels in the order of `names`, others behind."""
+    found = {part.strip() for part in parts} - {""}
     other = sorted(found.difference(names))
     return (*(name for name in names if name in found), *other)
 

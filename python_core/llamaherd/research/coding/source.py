@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.research.codes import text_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -34,8 +36,8 @@ class Source:
     @classmethod
     def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
         """The source of n rows; None for a column that is not known."""
-        given = None if texts is None else [form_of(text) for text in texts]
-        named = None if labels is None else [form_of(label) for label in labels]
+        given = None if texts is None else [compared(text) for text in texts]
+        named = None if labels is None else [text_of(label) for label in labels]
         pairs = None
         if given is not None and named is not None:
             rows = sorted(map(json.dumps, zip(given, named, strict=True)))
@@ -108,8 +110,8 @@ def check_source(name: str, result: object, of: Source, *, any_order: bool) -> N
     )
 
 
-def form_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
-    """A text, label or id in the form that is compared; None for what is missing.
+def compared(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+    """A text or an id in the form that is compared; None for what is missing.
 
     1 and 1.0 are the same, and so are letters with their accents in one character or two.
     """

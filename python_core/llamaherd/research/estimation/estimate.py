@@ -11,7 +11,7 @@ from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import Rows, n_relabelled, places_of
-from llamaherd.research.coding.label_sets import check_spelling, has_several
+from llamaherd.research.coding.label_sets import has_several
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
@@ -25,6 +25,7 @@ from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
+from llamaherd.research.estimation.one_form import in_one_form
 from llamaherd.research.estimation.outcomes import labels_of, shares_or_scores, wanted
 from llamaherd.research.statistics.sampling import TARGETS, Target
 
@@ -73,8 +74,9 @@ def estimate(  # noqa: PLR0917 - as in R
         formula: Of a regression over the columns of `coded`, such as
             "label == 'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula: the label, or labels, whose share is estimated, or a
-            number for each label, whose mean is; None: the share of each label. With a
-            formula that has no left side: that.
+            number for each label, whose mean is; None: the share of each label, but of
+            labels that are numbers with fractions, or more than 20 different ones, their
+            mean. With a formula that has no left side: that.
         by: Columns; shares or means for each of their values, or combinations of values,
             and differences from the first.
         model: "mean", "ols" or "logit"; None: "mean" without a formula, "ols" with one.
@@ -108,18 +110,17 @@ def estimate(  # noqa: PLR0917 - as in R
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++).
     """
     _check(formula, by=by, model=model)
-    texts, gold, notes = joined(coded, gold, label, text)
+    several = has_several(coded, gold) if several is None else several
+    texts, gold, notes = joined(coded, gold, label, text, several=several)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     frames.check_index(gold, texts.frame, "gold")
     frames.check_index(prob, texts.frame, "prob")
-    several = has_several(coded, gold) if several is None else several
+    texts, gold, are_numbers = in_one_form(texts, gold, several=several)
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
     kept = _kept(texts, formula, by, cluster)
     used = used_gold(gold, prob, len(texts), kept)
-    if not several:
-        check_spelling(used.codes, texts.names)
     settings = settings_of(
         used.among(kept, len(texts)),
         methods=methods,
@@ -130,12 +131,12 @@ def estimate(  # noqa: PLR0917 - as in R
     model = model or ("mean" if formula is None else "ols")
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
+        if outcome is None and are_numbers:
+            outcome = {each: float(each) for each in _there(texts, settings.gold.codes)}
         found = _means(texts, kept, outcome, in_groups, settings, several=several)
     else:
         formulas.check_label(formula, texts.label_column or "", several=several)
-        made = formulas.matrices(
-            texts.frame, formula, texts.label_column or "", kept, settings.gold
-        )
+        made = formulas.matrices(texts, formula, kept, settings.gold)
         found = fit_regression("logit" if model == "logit" else "ols", made, settings)
     return result(
         found,
@@ -146,6 +147,11 @@ def estimate(  # noqa: PLR0917 - as in R
         texts=texts,
         notes=notes,
     )
+
+
+def _there(texts: Population, codes: Sequence[str]) -> set[str]:
+    """All labels and codes that there are."""
+    return {*codes, *(label for label in texts.labels if label is not None)}
 
 
 def settings_of(
@@ -230,6 +236,8 @@ def joined(
     gold: Any,  # noqa: ANN401 - see estimate
     label: str | None,
     text: str | None,
+    *,
+    several: bool,
 ) -> tuple[Population, Any, list[str]]:
     """The texts, a sample whose rows are theirs, and notes on the join.
 
@@ -247,7 +255,9 @@ def joined(
     if label is None and frame is coded:
         label = design.get("label") or "label"
     names = gold.names if isinstance(gold, GoldSample) else ()
-    texts = Population.of(coded, text=text, label=label, id=identifier, names=names)
+    texts = Population.of(
+        coded, text=text, label=label, id=identifier, names=names, several=several
+    )
     if not isinstance(gold, GoldSample):
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None

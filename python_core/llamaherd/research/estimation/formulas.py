@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research import frames
+from llamaherd.research.estimation.formula_columns import (
+    formula_rows,
+    is_numeric,
+    recoded,
+    used_columns,
+)
 from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats, Ints
 
@@ -42,6 +50,23 @@ class Matrices:
     outcome: str
     has_label_right: bool
 
+    def __post_init__(self) -> None:
+        """Checks that all of it are numbers.
+
+        Raises:
+            ValueError: Something is not, as the logarithm of 0.
+        """
+        named = [(self.outcome, self.y_hat[:, None]), (self.outcome, self.y[:, None])]
+        of_terms = [*self.x_hat.T[:, :, None], *self.x.T[:, :, None]]
+        named += list(zip([*self.terms, *self.terms], of_terms, strict=True))
+        for name, values in named:
+            odd = values[~np.isfinite(values)]
+            if len(odd):
+                raise ValueError(
+                    f"formula must give finite numbers, but {name!r} is {odd[0]} for "
+                    f"{len(odd)} texts"
+                )
+
 
 def split(formula: str) -> tuple[str, str]:
     """The left and the right side; "" where there is no left one.
@@ -65,12 +90,8 @@ def complete_rows(frame: object, formula: str, labels: Sequence[str | None]) -> 
         ImportError: formulaic is not installed.
         ValueError: The formula cannot be read.
     """
-    used = _required(formula) & set(frames.names(frame))
-    complete = np.array([label is not None for label in labels], dtype=bool)
-    for name in used:
-        values = frames.column(frame, name, "formula")
-        complete &= np.array([value is not None for value in values], dtype=bool)
-    return np.flatnonzero(complete)
+    rows = formula_rows(frame, sorted(_required(formula)), "")
+    return rows[[labels[i] is not None for i in rows]]
 
 
 def check_label(formula: str, label: str, *, several: bool = False) -> None:
@@ -103,74 +124,94 @@ def has_label(labels: Sequence[object], name: str) -> Floats:
     return np.array([str(name) in each for each in given], dtype=np.float64)
 
 
-def matrices(
-    frame: object, formula: str, label: str, kept: Ints, gold: GoldUsed
-) -> Matrices:
-    """Evaluates a formula.
+def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Matrices:
+    """Evaluates a formula with the labels, and again with the codes in their place.
+
+    Both times on all texts whose covariates are known, of which those that are used are
+    taken afterwards: terms such as `x - x.mean()` are the same as a column made before.
 
     Args:
-        frame: A data frame of any kind.
+        texts: With labels in one form with the codes.
         formula: With a left side.
-        label: Name of the column of labels, in place of which come the codes.
-        kept: int64[m], the rows to evaluate.
+        kept: int64[m], the rows that are used.
         gold: Codes, with indices into these.
 
     Raises:
         ImportError: formulaic is not installed.
-        ValueError: The formula cannot be evaluated.
+        ValueError: The formula cannot be evaluated; a term of it computes a text's label
+            from those of other texts.
     """
-    formulaic = _formulaic()
     left, right = split(formula)
-    columns = _pandas(frame, sorted(_required(formula) | {label}), kept)
-    coded = columns.iloc[gold.rows].copy()
-    columns[label], coded[label] = _recoded(columns[label], gold)
-    try:
-        made = formulaic.model_matrix(
-            f"{{({left}) * 1.0}} ~ {right}", columns, na_action="ignore", context=_KNOWN
-        )
-        spec = made.model_spec
-        again = spec.get_model_matrix(coded, context=_KNOWN)
-    except formulaic.errors.FormulaicError as error:
-        raise ValueError(f"formula {formula!r} cannot be evaluated: {error}") from error
-    y_hat, y = _numbers(made.lhs), _numbers(again.lhs)
+    label = texts.label_column or ""
+    names = sorted(_required(formula) | {label})
+    rows = formula_rows(texts.frame, names, label)
+    if is_numeric(texts):  # no function has to know what a missing number is
+        rows = rows[[texts.labels[i] is not None for i in rows]]
+    place = np.full(len(texts), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    used, coded = place[kept], place[kept[gold.rows]]
+    columns = used_columns(texts.frame, names, rows, used)
+    columns[label], again = recoded(texts, rows, coded, gold)
+    mixed = columns.assign(**{label: again})
+    made, by_codes = _evaluated(formula, columns, mixed)
+    spec = made.model_spec
+    x_hat, y_hat = _numbers(made.rhs), _numbers(made.lhs)
+    x, y = _numbers(by_codes.rhs), _numbers(by_codes.lhs)
     if y_hat.shape[1] != 1:
         raise ValueError(f"the left side of {formula!r} must be one column of numbers")
+    uncoded = np.setdiff1d(np.arange(len(rows)), coded)
+    terms = list(map(str, spec.rhs.column_names))
+    check_by_row(
+        np.hstack([y_hat, x_hat])[uncoded], np.hstack([y, x])[uncoded], [left, *terms]
+    )
+    there = (x_hat[used] != 0).any(axis=0) | (x[coded] != 0).any(axis=0)
+    there |= ~(x_hat != 0).any(axis=0)  # a value of rows that are not used, else
     return Matrices(
-        x_hat=_numbers(made.rhs),
-        y_hat=y_hat[:, 0],
-        x=_numbers(again.rhs),
-        y=y[:, 0],
-        terms=tuple(map(str, spec.rhs.column_names)),
+        x_hat=x_hat[used][:, there],
+        y_hat=y_hat[used, 0],
+        x=x[coded][:, there],
+        y=y[coded, 0],
+        terms=tuple(each for each, has in zip(terms, there, strict=True) if has),
         outcome=left,
         has_label_right=label in _required(f"~ {right}"),
     )
 
 
-def _recoded(labels: Any, gold: GoldUsed) -> tuple[Any, Any]:  # noqa: ANN401 - of pandas
-    """Labels of all texts and codes of some as columns of the same type."""
-    import pandas as pd  # noqa: PLC0415 - formulaic has it
+def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of pandas
+    """Matrices of columns with the labels, and by the same terms with the codes."""
+    formulaic = _formulaic()
+    left, right = split(formula)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Of rows that are not used values may be missing.
+        warnings.simplefilter("ignore", formulaic.errors.DataMismatchWarning)
+        try:
+            made = formulaic.model_matrix(
+                f"{{({left}) * 1.0}} ~ {right}",
+                columns,
+                na_action="ignore",
+                context=_KNOWN,
+            )
+            return made, made.model_spec.get_model_matrix(mixed, context=_KNOWN)
+        except formulaic.errors.FormulaicError as error:
+            raise ValueError(
+                f"formula {formula!r} cannot be evaluated: {error}"
+            ) from error
 
-    if pd.api.types.is_numeric_dtype(labels.dtype):
-        return labels.astype(float), np.array([float(code) for code in gold.codes])
-    known = labels.cat.categories if hasattr(labels, "cat") else []
-    there = {*labels, *gold.codes}
-    names = [name for name in known if name in there]
-    names += sorted(there - set(names))
-    return (
-        pd.Categorical(labels, categories=names),
-        pd.Categorical(gold.codes, categories=names),
-    )
 
+def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
+    """Checks that texts without a code have the same values once others have theirs.
 
-def _pandas(frame: object, names: Sequence[str], kept: Ints) -> Any:  # noqa: ANN401 - of pandas
-    """The columns that a formula needs, with categories as they are."""
-    import pandas as pd  # noqa: PLC0415 - formulaic has it
-
-    there = [name for name in names if name in frames.names(frame)]
-    if isinstance(frame, pd.DataFrame):
-        return frame[there].iloc[kept].reset_index(drop=True)
-    columns = {name: frames.column(frame, name, "formula") for name in there}
-    return pd.DataFrame(columns).iloc[kept].reset_index(drop=True)
+    Raises:
+        ValueError: A term computes them from the labels of other texts.
+    """
+    changed = ~np.isclose(by_labels, by_codes, equal_nan=True)
+    if changed.any():
+        term = terms[int(np.flatnonzero(changed.any(axis=0))[0])]
+        raise ValueError(
+            f"formula must compute each text's {term!r} from its own label, not from "
+            "those of other texts, such as their mean: then codes of some change it for "
+            "all"
+        )
 
 
 def _numbers(matrix: Any) -> Floats:  # noqa: ANN401 - of formulaic
@@ -182,10 +223,24 @@ def _required(formula: str) -> set[str]:
     left, right = split(formula)
     try:
         whole = f"{{({left})}} ~ {right}" if left else f"~ {right}"
-        needed = formulaic.Formula(whole).required_variables
-        return {str(name) for name in needed} - {HAS_LABEL}
+        read = formulaic.Formula(whole)
+        sides = [read.lhs, read.rhs] if left else [read]
+        factors = [each for side in sides for term in side for each in term.factors]
+        needed = {str(name) for name in read.required_variables}
+        # Those within scale(), poly(), bs() and the like are not told.
+        needed |= {name for each in factors for name in _named_in(each.expr)}
+        return needed - {HAS_LABEL}
     except formulaic.errors.FormulaicError as error:
         raise ValueError(f"formula {formula!r} cannot be read: {error}") from error
+
+
+def _named_in(expression: str) -> set[str]:
+    """Names in an expression of Python; none where it is no such, as a quoted column."""
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except SyntaxError:
+        return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 _KNOWN = {HAS_LABEL: has_label}  # what formulas may call, beside formulaic's own

@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import hash_of_labels
+from llamaherd.research.coding.label_sets import scale_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import ids_told
 from llamaherd.research.estimation.gold_data import Population, own_ids
@@ -122,6 +123,7 @@ def gold_sample(
         draw = sampling.draw_simple(len(there), n, rng)
     if by is not None and kind != "stratified":
         raise ValueError(f"by is for prob='stratified', not {checks.shown(prob)}")
+    scale = scale_of(data, None, texts.label_column)
     design = {
         "kind": kind or "given",
         "n": n,
@@ -134,6 +136,7 @@ def gold_sample(
         "label": texts.label_column,
         "id": texts.id_column,
         **({"several": True} if texts.several else {}),
+        **({} if scale == "nominal" else {"scale": scale}),
         **more,
     }
     drawn = texts.sample(draw, design)

@@ -7,14 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import BETWEEN, is_none, joined, labels_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# What spreadsheets and statistics programs write where there is nothing.
-_NOTHING = frozenset(("", "na", "n/a", "#n/a", "nan"))
-_WHOLE = re.compile(r"([+-]?\d+)[.,]0+")  # what a column of numbers makes of 1
 _MOST_TOLD = 5
 
 
@@ -33,8 +31,8 @@ class CodeReader:
         has_comma = any("," in name for name in names) or not names
         self._between = re.compile(BETWEEN if has_comma else f"[{BETWEEN},]")
         self._exact = frozenset(names)
-        n_alike = Counter(map(_form, names))  # "A" and "a" may be two labels
-        self._by_form = {_form(n): n for n in names if n_alike[_form(n)] == 1}
+        n_alike = Counter(map(form_of, names))  # "A" and "a" may be two labels
+        self._by_form = {form_of(n): n for n in names if n_alike[form_of(n)] == 1}
 
     def read(self, cell: str) -> tuple[str | None, str]:
         """The label that is meant, None if there is none; and what is wrong, or ""."""
@@ -50,17 +48,13 @@ class CodeReader:
         return joined(labels_in(joined(labels), self._names)), ""
 
     def _read_one(self, cell: str) -> tuple[str | None, str]:
-        written = cell.strip()
-        form = _form(written)
-        if written in self._exact or (form not in _NOTHING and not self._exact):
+        written = (text_of(cell) or "").strip()
+        if written in self._exact or (not is_nothing(written) and not self._exact):
             return written, ""
-        if form in self._by_form:
-            return self._by_form[form], ""
-        if form in _NOTHING:
+        if form_of(written) in self._by_form:
+            return self._by_form[form_of(written)], ""
+        if is_nothing(written):
             return None, ""
-        number = _WHOLE.fullmatch(written)
-        if number is not None and number[1] in self._exact:
-            return number[1], ""
         more = f" and {len(self._names) - 20} more" if len(self._names) > 20 else ""
         there = ", ".join(self._names[:20]) + more
         hint = checks.meant(written, self._names)
@@ -88,7 +82,3 @@ def told(problems: Sequence[str]) -> str:
     return f"{len(problems)} problems: {first}" + (
         f"; and {more} more" if more > 0 else ""
     )
-
-
-def _form(text: str) -> str:
-    return " ".join(text.split()).casefold()

@@ -11,10 +11,11 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import frames
+from llamaherd.research.codes import are_measured, form_of, text_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
 from llamaherd.research.coding.texts import is_blank, sha256_of
-from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
+from llamaherd.research.estimation.gold_drawn import GoldSample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,11 @@ class Population:
         n_texts = frames.n_rows(frame)
         texts = _texts(frame, text, n_texts)
         labels = _strings(frames.column(frame, label, "label")) if label else None
+        if labels and not several:
+            labels = [None if not form_of(each or "") else each for each in labels]
         there = {each for each in labels or () if each is not None}
+        if label and are_measured(frames.column(frame, label, "label")):
+            there = set()  # any number may be a code
         if several:
             there = {part for each in there for part in labels_in(each, ())}
         ids = [str(i + 1) for i in range(n_texts)]
@@ -96,7 +101,7 @@ class Population:
             ids=ids,
             texts=texts,
             labels=labels or [None] * n_texts,
-            names=tuple(map(str, names)) or tuple(sorted(there)),
+            names=tuple(text_of(each) or "" for each in names) or tuple(sorted(there)),
             several=bool(several),
             text_column=text,
             label_column=label,
@@ -196,7 +201,7 @@ def own_ids(frame: object) -> str | None:
     """The column "id" of data, where it has one that tells all rows apart; else None."""
     if ID not in frames.names(frame):
         return None
-    values = [label_text(value) for value in frames.column(frame, ID, "id")]
+    values = [text_of(value) for value in frames.column(frame, ID, "id")]
     is_unique = None not in values and len(set(values)) == len(values)
     return ID if is_unique else None
 
@@ -214,11 +219,11 @@ def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
 
 
 def _strings(values: Sequence[Any]) -> list[str | None]:
-    return [label_text(value) for value in values]
+    return [text_of(value) for value in values]
 
 
 def _id(value: object, i: int) -> str:
-    made = label_text(value)  # R has whole numbers as floats, and so has pandas
+    made = text_of(value)  # R has whole numbers as floats, and so has pandas
     if made is None:
         raise ValueError(f"id[{i}] is missing: each text needs one")
     return made

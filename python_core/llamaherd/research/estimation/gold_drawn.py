@@ -15,6 +15,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import frames
+from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import (
     joined,
     labels_in,
@@ -166,7 +167,7 @@ class GoldSample:
         n = len(self)
         if index is None or len(index) != n or index == list(range(n)):
             return None
-        texts = [label_text(each) or "" for each in index]
+        texts = [text_of(each) or "" for each in index]
         for wanted in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
             if set(texts) == set(wanted) and len(set(texts)) == n:
                 at = {each: i for i, each in enumerate(texts)}
@@ -185,7 +186,7 @@ class GoldSample:
         made: list[str | None] = []
         problems = []
         for i, code in enumerate(codes):
-            text = label_text(code)
+            text = text_of(code)
             if self.several and text == "":
                 text = none_of(self.names)
             label, problem = reader.read(text or "")
@@ -351,15 +352,6 @@ class GoldSample:
             f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
             f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
         )
-
-
-def label_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a label is
-    """A label as a text: 1 and 1.0 are "1"; None and NaN are none."""
-    if value is None or value != value:  # noqa: PLR0124 - NaN
-        return None
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def _texts_or_none(values: Sequence[Any] | None) -> list[str] | None:

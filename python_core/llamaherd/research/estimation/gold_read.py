@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.research import frames
+from llamaherd.research.codes import form_of, text_of
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_codes import CodeReader, ids_told, told
 from llamaherd.research.estimation.gold_drawn import (
     OURS,
     GoldSample,
-    label_text,
     sidecar,
 )
 
@@ -113,7 +113,7 @@ def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _
     kept = [name for name in frames.names(frame) if name != model or name in asked]
     columns = [frames.column(frame, name, "path") for name in kept]
     cells = [
-        [gold_file.plain(label_text(cell) or "") for cell in row]
+        [gold_file.plain(text_of(cell) or "") for cell in row]
         for row in zip(*columns, strict=True)
     ]
     lines = [kept, *cells]
@@ -296,9 +296,8 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     text, prob = sample.texts[i], float(sample.probs[i])
     if text is not None and not _same_text(cells.get("text", text), text):
         found.append("text is not the one that was drawn: sort whole rows only")
-    if (
-        "model_label" in cells
-        and cells["model_label"].strip() != (sample.labels[i] or "").strip()
+    if "model_label" in cells and form_of(cells["model_label"]) != form_of(
+        sample.labels[i] or ""
     ):
         found.append("model_label is not the one that the model gave")
     if "inclusion_prob" in cells and not math.isclose(

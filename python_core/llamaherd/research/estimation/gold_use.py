@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.estimation.gold_drawn import GoldSample, label_text
+from llamaherd.research.codes import text_of
+from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def used_gold(
         return _of_sample(gold, n_texts, kept)
     if prob is None:
         raise ValueError(UNKNOWN)
-    codes = [label_text(code) for code in gold]
+    codes = [text_of(code) for code in gold]
     if len(codes) != n_texts:
         raise ValueError(
             f"gold must have {n_texts} codes, one for each text and None for texts "

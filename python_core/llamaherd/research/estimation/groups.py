@@ -8,7 +8,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import frames
-from llamaherd.research.estimation.gold_drawn import label_text
+from llamaherd.research.codes import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def grouped(
         known = order.get(name) or frames.categories(texts.frame, name)
         number, values = numbered(texts, name, kept, known)
         numbers.append(number)
-        values_of.append([label_text(value) or "" for value in values])
+        values_of.append([text_of(value) or "" for value in values])
     rows = np.array(numbers, dtype=np.int64).reshape(len(names), len(kept)).T
     keys, groups = np.unique(rows, axis=0, return_inverse=True)
     titles = [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import BETWEEN
 
 if TYPE_CHECKING:
@@ -74,19 +75,21 @@ def wanted(
     if outcome is None:
         known = [name for name in texts.names if name in there]
         return known + sorted(there.difference(known))
-    names = [outcome] if isinstance(outcome, str) else [str(each) for each in outcome]
+    is_one = isinstance(outcome, str) or not isinstance(outcome, Iterable)
+    names = [text_of(each) or "" for each in ([outcome] if is_one else outcome)]
     for name in names:
         if name not in there:
             raise ValueError(
                 f"outcome must be among the labels {', '.join(sorted(there))}, not "
                 f"{checks.shown(name)}"
+                f"{checks.meant(name, there)}"
             )
     return names
 
 
 def _scores(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
     scores = {
-        str(name): checks.real(f"outcome[{name!r}]", value, -1e300, 1e300)
+        text_of(name) or "": checks.real(f"outcome[{name!r}]", value, -1e300, 1e300)
         for name, value in outcome.items()
     }
     if there - set(scores):

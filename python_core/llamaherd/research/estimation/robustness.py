@@ -297,7 +297,7 @@ class Judge:
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])
         gold = replace(gold, labels=[None] * len(gold))  # those of variants are others
-        _, moved, _ = joined(columns, gold, _LABEL, text)
+        _, moved, _ = joined(columns, gold, _LABEL, text, several=gold.several)
         here = set(rows)
         coded = zip(moved.rows, moved.gold, strict=True)
         if sum(code is not None and row in here for row, code in coded) < 2:

@@ -35,7 +35,7 @@ MEASURES = {
 COEFFICIENTS = {
     "percent": "agreement, share alike",
     "kappa": "Cohen's kappa",
-    "weighted kappa": "weighted kappa",
+    "weighted kappa": "quadratic kappa",
     "alpha": "Krippendorff's alpha",
     "ac1": "Gwet's AC1",
 }

@@ -26,6 +26,16 @@ _KINDS = {
     "given": "by probabilities that were given",
 }
 
+_SCALES = {
+    "nominal": "Labels have no order (nominal scale).",
+    "ordinal": "Labels are in order (ordinal scale)"
+    ", kappa by squared distances of their places.",
+    "interval": "Labels are numbers (interval scale)"
+    ", kappa by squared distances of their places.",
+    "ratio": "Labels are numbers (ratio scale)"
+    ", kappa by squared distances of their places.",
+}
+
 
 def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
     """The sections of the page.
@@ -130,7 +140,10 @@ def _validation(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None
         ", each counted by 1 / its inclusion probability" if told["is_weighted"] else ""
     )
     blocks: list[Block | None] = [
-        _text(f"{told['n_gold']:,} texts were coded by {who}{weighted}."),
+        _text(
+            f"{told['n_gold']:,} texts were coded by {who}{weighted}. "
+            + _SCALES[told["scale"]]
+        ),
         *_drawn(told.get("design"), told["coders"]),
         *(_note(shown(warning)) for warning in told["warnings"]),
         _table(

@@ -21,7 +21,8 @@ from llamaherd.research.statistics.ratings import Ratings, ratings_of, unit_weig
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.research.statistics.ratings import Code, Flags, Floats, Integers
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

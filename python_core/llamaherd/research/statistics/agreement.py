@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     level_of,
@@ -23,7 +24,7 @@ from llamaherd.research.statistics.intervals import (
 )
 from llamaherd.research.statistics.ratings import (
     check_indexes,
-    is_missing,
+    listed,
     ratings_of,
     unit_weights_of,
 )
@@ -31,7 +32,8 @@ from llamaherd.research.statistics.ratings import (
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.research.statistics.ratings import Code, Codes, Floats
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.ratings import Codes, Floats
 
 Name = Literal["percent", "kappa", "weighted kappa", "alpha", "ac1"]
 Kind = Literal["pairs", "all"]
@@ -163,19 +165,26 @@ def cohen_kappa(
     """
     level_of(level)
     check_indexes([first, second])
+    given = [
+        listed("first must be a list of codes", first),
+        listed("second must be a list of codes", second),
+    ]
+    if len(given[0]) != len(given[1]):
+        raise ValueError(
+            f"second must have as many units as first, {len(given[0])}, not "
+            f"{len(given[1])}"
+        )
+    reading = read(given, () if levels is None else levels)
+    levels = None if levels is None else reading.names
     both = [
         (a, b, i)
-        for i, (a, b) in enumerate(zip(first, second, strict=False))
-        if not (is_missing(a) or is_missing(b))
+        for i, (a, b) in enumerate(zip(*reading.columns, strict=True))
+        if a is not None and b is not None
     ]
-    if len(first) != len(second):
-        raise ValueError(
-            f"second must have as many units as first, {len(first)}, not {len(second)}"
-        )
     kept = [[a for a, _, _ in both], [b for _, b, _ in both]]
     is_ordered = not (isinstance(weights, str) and weights == "none")
     ratings = ratings_of(kept, levels, "ordinal" if is_ordered else "nominal")
-    w = unit_weights_of(unit_weights, len(first))[[i for _, _, i in both]]
+    w = unit_weights_of(unit_weights, len(given[0]))[[i for _, _, i in both]]
     q = len(ratings.values)
     distance = _distances(weights, q)
     cells = ratings.indices[0] * q + ratings.indices[1]

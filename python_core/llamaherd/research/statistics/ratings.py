@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -11,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.research.codes import Code, read
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
-Code = Hashable | None
 Codes = Sequence[Sequence[Code]]
 
 Scale = Literal["nominal", "ordinal", "interval", "ratio"]
@@ -92,20 +91,16 @@ def ratings_of(
             "codes must have as many units for each coder, not "
             f"{[len(row) for row in rows]}"
         )
-    found = {code for row in rows for code in set(row) if not is_missing(code)}
-    values = _ordered(found, scale) if levels is None else _given(found, levels)
+    known = [] if levels is None else listed("levels must be a list", levels)
+    reading = read(rows, known)
+    rows = reading.columns
+    found = {code for row in rows for code in row if code is not None}
+    values = _ordered(found, scale) if levels is None else _given(found, reading.names)
     at = {value: i for i, value in enumerate(values)}
     indices = np.array(
         [[at.get(code, -1) for code in row] for row in rows], dtype=np.int64
     )
     return Ratings(indices=indices.reshape(len(rows), -1), values=values)
-
-
-def is_missing(code: object) -> bool:
-    """Whether it stands for no code: None, NaN, NA."""
-    if code is None or type(code).__name__ in {"NAType", "NaTType"}:
-        return True
-    return isinstance(code, (float, np.floating)) and math.isnan(code)
 
 
 def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
@@ -175,8 +170,7 @@ def _number(value: Hashable) -> float:
         ) from None
 
 
-def _given(found: set[Hashable], levels: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    values = tuple(listed("levels must be a list", levels))
+def _given(found: set[Hashable], values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
     if len(set(values)) < len(values):
         raise ValueError(f"levels must be different values, not {list(values)[:10]}")
     other = found.difference(values)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.research import frames
+from llamaherd.research.codes import is_missing, read
 from llamaherd.research.coding.joins import Rows, places_of
-from llamaherd.research.statistics.ratings import is_missing, listed
+from llamaherd.research.statistics.ratings import listed
 
 if TYPE_CHECKING:
-    from llamaherd.research.statistics.ratings import Code, Floats
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.ratings import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,7 +64,14 @@ class Codes:
     design: dict[str, Any] | None = None
 
 
-def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:  # noqa: ANN401 - of many kinds
+def answers_of(
+    coded: Any,  # noqa: ANN401 - of many kinds
+    label: str | None,
+    prob: Any,  # noqa: ANN401 - of many kinds
+    names: Any,  # noqa: ANN401 - of many kinds
+    *,
+    several: bool = False,
+) -> Answers:
     """The labels in `coded`.
 
     Args:
@@ -73,6 +81,7 @@ def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:
         prob: Name of the column of their probability, float[n] of these, or float[n, k]
             of all labels; None: those of `coded`, if any.
         names: All labels in their order; None: those of `coded`, if any.
+        several: Whether a text may have several labels, joined: then they stay so.
 
     Raises:
         TypeError: `coded` is nothing of that.
@@ -90,10 +99,14 @@ def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:
         )
     else:
         labels = _listed("coded", coded)
-    labels = [None if is_missing(each) else each for each in labels]
     known = tuple(
-        getattr(coded, "names", ()) if names is None else _listed("labels", names)
+        _names_in(coded, frame, label) if names is None else _listed("labels", names)
     )
+    if several:
+        labels = [None if is_missing(each) else each for each in labels]
+    else:
+        reading = read([labels], known, argument="coded")
+        labels, known = reading.columns[0], reading.names
     frames.check_index(prob, frame, "prob")
     if prob is None:
         prob = getattr(coded, "probs", None)
@@ -111,6 +124,15 @@ def answers_of(coded: Any, label: str | None, prob: Any, names: Any) -> Answers:
         texts=texts,
         examples=tuple(each.text for each in examples),
     )
+
+
+def _names_in(coded: Any, frame: Any, label: str | None) -> Sequence[Any]:  # noqa: ANN401
+    """All labels that `coded` knows, or the categories of its column; () of neither."""
+    known = getattr(coded, "names", ())
+    if isinstance(known, (tuple, list)) and known:
+        return known
+    found = None if label is None else frames.categories(frame, label)
+    return () if found is None else found
 
 
 def _probabilities(
@@ -189,40 +211,34 @@ def codes_of(
 
 
 def in_one_form(answers: Answers, codes: Codes) -> tuple[Answers, Codes]:
-    """Labels that are numbers beside codes that are texts: as numbers, else as texts.
-
-    Codes that people wrote into a file are texts.
-    """
-    labels = [label for label in answers.labels if label is not None]
-    given = [code for column in codes.codes for code in column if code is not None]
-    are_numbers = all(isinstance(label, Real) for label in labels)
-    if not labels or not are_numbers or not all(isinstance(c, str) for c in given):
-        return answers, codes
-    try:
-        made = [[_number_or_none(code) for code in column] for column in codes.codes]
-    except ValueError:
-        texts = [None if label is None else _as_text(label) for label in answers.labels]
-        names = tuple(_as_text(name) for name in answers.names)
-        return replace(answers, labels=texts, names=names), codes
-    return answers, replace(codes, codes=made)
-
-
-def _as_text(label: Any) -> Code:  # noqa: ANN401 - a number, or True
-    if isinstance(label, (bool, np.bool_)) or not isinstance(label, Real):
-        return str(label)
-    return f"{float(label):g}"
-
-
-def _number_or_none(code: Code) -> Code:
-    """A code as a number, an int where it is whole.
+    """Labels and codes so that equal ones are the same value, whatever types they had.
 
     Raises:
-        ValueError: It is none.
+        ValueError: A code differs from a label in case or space only.
     """
-    if code is None:
-        return None
-    number = float(code)  # type: ignore[arg-type]
-    return int(number) if number.is_integer() else number
+    reading = read([answers.labels, *codes.codes], answers.names, argument="gold")
+    labels, *columns = reading.columns
+    return replace(answers, labels=labels, names=reading.names), with_codes(
+        codes, columns
+    )
+
+
+def with_codes(codes: Codes, columns: list[list[Any]]) -> Codes:
+    """The same texts with codes as they were read, without those that nobody coded."""
+    kept = [i for i, each in enumerate(zip(*columns, strict=True)) if any_code(each)]
+    n_dropped = len(codes.rows) - len(kept)
+    return replace(
+        codes,
+        rows=[codes.rows[i] for i in kept],
+        codes=[[column[i] for i in kept] for column in columns],
+        inclusion=None if codes.inclusion is None else codes.inclusion[kept],
+        n_without=codes.n_without + (n_dropped if codes.is_sample else 0),
+    )
+
+
+def any_code(codes: Sequence[Code]) -> bool:
+    """Test for a text that somebody coded."""
+    return any(code is not None for code in codes)
 
 
 def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
@@ -236,7 +252,7 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
         [None if is_missing(code) else code for code in column]
         for column in by_coder.values()
     ]
-    rows = [i for i in range(n) if any(column[i] is not None for column in columns)]
+    rows = [i for i in range(n) if any_code([column[i] for column in columns])]
     return Codes(
         rows=rows,
         codes=[[column[i] for i in rows] for column in columns],
@@ -263,9 +279,7 @@ def _of_sample(
         raise ValueError("gold must have codes of people; the sample has none yet")
     if any(len(column) != len(given) for column in columns):
         raise ValueError("gold must have as many codes for each coder as it has rows")
-    kept = [
-        i for i in range(len(given)) if any(column[i] is not None for column in columns)
-    ]
+    kept = [i for i in range(len(given)) if any_code([column[i] for column in columns])]
     probs = getattr(gold, "probs", None)
     inclusion = None if probs is None else np.asarray(probs, dtype=float)[kept]
     if inclusion is not None and not ((inclusion > 0) & (inclusion <= 1)).all():

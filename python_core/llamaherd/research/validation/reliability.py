@@ -15,11 +15,12 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research import frames
+from llamaherd.research.codes import is_missing, read, text_of
 from llamaherd.research.statistics import cohen_kappa
-from llamaherd.research.statistics.ratings import is_missing
 
 if TYPE_CHECKING:
-    from llamaherd.research.statistics.ratings import Code, Floats, Integers
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.ratings import Floats, Integers
 
 Method = Literal["auto", "cohen", "krippendorff"]
 METHODS: tuple[Method, ...] = ("auto", "cohen", "krippendorff")
@@ -209,6 +210,9 @@ def _wide(
     )
     samples, models = list(dict.fromkeys(sample)), list(dict.fromkeys(map(str, model)))
     at_sample = {name: i for i, name in enumerate(samples)}
+    truth = _truth(annotations, gold, truth_col, sample, samples)
+    reading = read([label, truth or []], () if levels is None else levels)
+    label, truth = reading.columns[0], None if truth is None else reading.columns[1]
     at_model = {name: i for i, name in enumerate(models)}
     labels: list[list[Code]] = [[None] * len(samples) for _ in models]
     seen = set()
@@ -217,14 +221,15 @@ def _wide(
         if place in seen:
             raise ValueError(f"annotations has two labels of the text {s!r} by {m!r}")
         seen.add(place)
-        labels[place[0]][place[1]] = None if is_missing(given) else given
-    truth = _truth(annotations, gold, truth_col, sample, samples)
+        labels[place[0]][place[1]] = given
     return _Wide(
         models=models,
         samples=samples,
         labels=labels,
         truth=truth,
-        levels=_levels(levels, [*label, *(truth or ())]),
+        levels=_levels(
+            None if levels is None else reading.names, [*label, *(truth or ())]
+        ),
     )
 
 
@@ -244,7 +249,7 @@ def _truth(
         gold = frames.column(annotations, gold, "gold")
         first: dict[Any, Code] = {}
         for s, code in zip(sample, gold, strict=True):
-            if first.get(s) is None:
+            if text_of(first.get(s)) in {None, ""}:
                 first[s] = code
         found = [first[s] for s in samples]
         return found if any(code is not None for code in found) else None

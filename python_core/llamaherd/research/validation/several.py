@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.coding.label_sets import joined, labels_in, majority, none_of
+from llamaherd.research.codes import read_sets
+from llamaherd.research.coding.label_sets import (
+    BETWEEN,
+    in_order,
+    joined,
+    labels_in,
+    majority,
+    none_of,
+    words_for_none,
+)
 from llamaherd.research.statistics.agreement import Agreement
+from llamaherd.research.validation.compared import with_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from llamaherd.research.statistics.ratings import Code
+    from llamaherd.research.codes import Code
     from llamaherd.research.validation.compared import Answers, Codes
 
 
@@ -40,13 +50,21 @@ def as_sets(answers: Answers, codes: Codes) -> tuple[Answers, Codes]:
     """
     names = tuple(map(str, answers.names))
 
-    def read(label: Code) -> Code:
-        return None if label is None else labels_in(str(label), names)
-
-    labels = [read(label) for label in answers.labels]
-    made = [[read(code) for code in column] for column in codes.codes]
-    answers = replace(answers, labels=labels, names=names, probs=None, confidence=None)
-    return answers, replace(codes, codes=made)
+    columns = read_sets(
+        [answers.labels, *codes.codes],
+        names,
+        BETWEEN,
+        words_for_none(names),
+        argument="gold",
+    )
+    labels, *made = [
+        [None if each is None else in_order(map(str, each), names) for each in column]
+        for column in columns
+    ]
+    answers = replace(
+        answers, labels=list(labels), names=names, probs=None, confidence=None
+    )
+    return answers, with_codes(codes, made)
 
 
 def names_of(answers: Answers, codes: Codes) -> list[Hashable]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.coding.label_sets import check_spelling, has_several
+from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
 from llamaherd.research.statistics import (
     accuracy_of,
@@ -38,12 +38,13 @@ from llamaherd.research.validation.validation_warnings import warnings_of
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from llamaherd.research.codes import Code
     from llamaherd.research.statistics import (
         Agreement,
         CalibrationError,
         CoverageCurve,
     )
-    from llamaherd.research.statistics.ratings import Code, Flags, Floats, Scale
+    from llamaherd.research.statistics.ratings import Flags, Floats, Scale
     from llamaherd.research.validation.compared import Answers, Codes
 
 
@@ -98,7 +99,7 @@ def validate(
     truth: str | Sequence[str] | None = None,
     prob: Any = None,  # noqa: ANN401 - of many kinds
     labels: Sequence[Hashable] | None = None,
-    scale: Scale = "nominal",
+    scale: Scale | None = None,
     level: float = 0.95,
     n_bootstrap: int = 2000,
     seed: int = 0,
@@ -123,7 +124,9 @@ def validate(
             column for each of `labels`. None: what `coded` has of it.
         labels: All labels, in their order; None: those of `coded`, or that occur.
         scale: What distances between labels mean: "nominal", "ordinal", "interval",
-            "ratio"; all but the first add weighted kappa.
+            "ratio"; all but the first add weighted kappa, by squared distances. None:
+            "ordinal" if the codebook, an ordered column or `gold` tells so, else
+            "nominal".
         level: Of the confidence intervals.
         n_bootstrap: Draws for those intervals that need them.
         seed: Of the draws.
@@ -136,16 +139,16 @@ def validate(
         ValueError: An argument has no such value, or they do not fit to each other.
     """
     level_of(level)
+    if scale is None:
+        scale = scale_of(coded, gold, label)
     checks.choice("scale", scale, SCALES)
-    answers = answers_of(coded, label, prob, labels)
+    are_sets = has_several(coded, gold) if several is None else several
+    answers = answers_of(coded, label, prob, labels, several=are_sets)
     codes = codes_of(gold, truth, coded, answers)
     source = Source.of(answers.texts, answers.labels)
-    are_sets = has_several(coded, gold) if several is None else several
     if are_sets and scale != "nominal":
         raise ValueError(f"scale must be 'nominal' of several labels, not {scale!r}")
     answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
-    if not are_sets:
-        check_spelling((code for each in codes.codes for code in each), answers.names)
     names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
     right, n_ties = (
         sets.majority_of(codes.codes, names or ()) if are_sets else _majority(codes.codes)

@@ -15,6 +15,7 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from llamaherd.research.codes import Code
     from llamaherd.research.coding.source import Source
     from llamaherd.research.statistics import (
         Accuracy,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
         CoverageCurve,
         Measure,
     )
-    from llamaherd.research.statistics.ratings import Code, Floats, Scale
+    from llamaherd.research.statistics.ratings import Floats, Scale
     from llamaherd.research.validation.several import LabelAgreement
 
 Row = tuple[str, str, str, float, float, float, int]

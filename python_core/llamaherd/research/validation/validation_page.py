@@ -13,7 +13,7 @@ _MOST_WRONG = 5
 _NAMES = {
     "percent": "share alike",
     "kappa": "Cohen's kappa",
-    "weighted kappa": "weighted kappa",
+    "weighted kappa": "quadratic kappa",
     "alpha": "Krippendorff's alpha",
     "ac1": "Gwet's AC1",
 }
@@ -116,7 +116,7 @@ def _labels(found: Validation) -> list[str]:
 def _agreement(found: Validation) -> list[str]:
     model = {a.name: a for a in found.model_agreement}
     people = {a.name: a for a in found.coder_agreement}
-    title = "mean over labels" if found.several else "agreement"
+    title = "mean over labels" if found.several else f"agreement, {found.scale}"
     rows = [[title, "model and people", *(["between people"] if people else [])]]
     for name, title in _NAMES.items():
         if name in model or name in people:

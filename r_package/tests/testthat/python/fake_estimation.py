@@ -9,6 +9,7 @@ import math
 NAN = math.nan
 
 __all__ = [
+    "codes_in_one_form",
     "estimate_means",
     "estimate_regression",
     "gold_draw",
@@ -155,6 +156,21 @@ def _estimates(outcome, terms, methods):
         "notes": ["few {codes}"],
         "line": "shares:\n  a line",
         "source": '{"n": 6}',
+    }
+
+
+def codes_in_one_form(columns, gold, options):
+    labels = columns[options["label"]]
+    codes = gold
+    if isinstance(gold, str):
+        known = json.loads(gold)
+        codes = next(iter(known["codes"].values()))
+    coded = [(i, code) for i, code in enumerate(codes) if code not in (None, "")]
+    return {
+        "labels": [None if each is None else f"{each}" for each in labels],
+        "rows": [float(i) for i, _ in coded],
+        "codes": [f"{code}" for _, code in coded],
+        "gold": gold,
     }
 
 

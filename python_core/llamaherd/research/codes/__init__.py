@@ -1,0 +1,31 @@
+"""Codes and labels of any type, read in one way for everything that compares them."""
+
+from llamaherd.research.codes.cells import (
+    form_of,
+    is_missing,
+    is_nothing,
+    number_in,
+    text_of,
+)
+from llamaherd.research.codes.reading import (
+    Code,
+    Reading,
+    are_measured,
+    names_of,
+    read,
+    read_sets,
+)
+
+__all__ = [
+    "Code",
+    "Reading",
+    "are_measured",
+    "form_of",
+    "is_missing",
+    "is_nothing",
+    "names_of",
+    "number_in",
+    "read",
+    "read_sets",
+    "text_of",
+]

@@ -1,0 +1,111 @@
+"""One code: its value whatever its type, its text, and texts that look like it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+
+from llamaherd.core import checks
+
+# Texts that spreadsheets and statistics programs write where there is nothing.
+_NOTHING = frozenset(("", "na", "n/a", "#n/a", "nan", "<na>"))
+_INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]\d{1,3})?")  # as programs do
+_LONGEST_NUMBER = 300  # characters
+_NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # as people do
+
+
+def is_missing(value: object) -> bool:
+    """Test for a value that its library calls missing: None, NaN, NaT, NA."""
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    is_of_numpy = isinstance(value, (float, np.floating, np.datetime64, np.timedelta64))
+    return is_of_numpy and bool(value != value)  # noqa: PLR0124 - NaN and NaT
+
+
+@lru_cache(maxsize=4096)
+def is_nothing(text: str) -> bool:
+    """Test for a text that stands for no code: blank, NA, N/A, #N/A, NaN, <NA>."""
+    return form_of(text) in _NOTHING
+
+
+def plain(value: Any, argument: str = "codes") -> Any:  # noqa: ANN401, PLR0911 - of any type
+    """A code as None, bool, int, float, or a str in Unicode's form NFC.
+
+    Numbers that are whole become int, dates ISO texts, members of an Enum their values.
+    Tuples stay as they are.
+
+    Raises:
+        TypeError: It is a list, dict, set or array.
+    """
+    if isinstance(value, Enum):
+        value = value.value
+    if type(value) is not str and is_missing(value):
+        return None
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return text if text.isascii() else normalize("NFC", text)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (Real, Decimal)):
+        return _number(value)
+    if isinstance(value, bytes):
+        return normalize("NFC", value.decode("utf-8", "replace"))
+    if isinstance(value, (np.datetime64, date)):
+        return _iso(value)
+    if isinstance(value, (list, set, Mapping, np.ndarray)):
+        raise TypeError(f"{argument} must be single values, not {checks.shown(value)}")
+    return value if isinstance(value, (tuple, frozenset)) else str(value)
+
+
+def text_of(value: Any) -> str | None:  # noqa: ANN401 - of any type
+    """A code as a text: 1 and 1.0 are "1"; None where it is missing."""
+    made = plain(value)
+    return None if made is None else str(made)
+
+
+def number_in(text: str) -> int | float | None:
+    """The number that a program wrote as this text, as "1" or "1.0"; None: it is none.
+
+    A text with other zeros in front, as "01", is none: it may be a code of its own.
+    """
+    is_number = len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)
+    return _number(Decimal(text)) if is_number else None
+
+
+def form_of(text: str) -> str:
+    """The form shared by texts that differ in case, space or how a number is written."""
+    form = " ".join(normalize("NFC", text).translate(_INVISIBLE).split()).casefold()
+    if len(form) <= _LONGEST_NUMBER and _NEARLY.fullmatch(form):
+        return str(_number(Decimal(form.replace(",", "."))))
+    return form
+
+
+def _iso(value: Any) -> str:  # noqa: ANN401 - of datetime or numpy
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
+        value = value.date()
+    return str(value.isoformat())
+
+
+def _number(value: Any) -> int | float:  # noqa: ANN401 - of any type
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Decimal):
+        is_whole = value.is_finite() and value == value.to_integral_value()
+        return int(value) if is_whole else float(value)
+    # Through its text: numpy's 0.1 in 32 bits is Python's 0.1.
+    number = float(str(value)) if isinstance(value, np.floating) else float(value)
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,294 @@
+"""Codes of several people or models, read together: equal codes become the same value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llamaherd.core import checks
+from llamaherd.research.codes.cells import form_of, is_nothing, number_in, plain
+
+Code = Hashable | None
+_SHOWN = 20
+_MOST_LABELS = 20  # numbers of which there are more are measurements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Codes in one form: all numbers, all truth values, or all texts.
+
+    Attributes:
+        columns: As many columns of codes as were given; None is no code.
+        names: The labels that were given, in the same form.
+    """
+
+    columns: list[list[Any]]
+    names: tuple[Any, ...]
+
+
+def read(
+    columns: Sequence[Sequence[Any]],
+    names: Sequence[Any] = (),
+    *,
+    argument: str = "codes",
+) -> Reading:
+    """Reads columns of codes together.
+
+    Codes are equal if they stand for the same number, however its type or text has it
+    (1, 1.0, "1", "1.0"), for the same truth value (True, "TRUE" in a column that has only
+    such texts, 1 beside numbers that are 0 or 1), or for the same text in Unicode's form
+    NFC. Missing values, blank texts, and what programs write for nothing (NA, N/A, NaN)
+    are no codes, but for those that are among `names`.
+
+    Args:
+        columns: Codes of each coder; those of which the form counts come first.
+        names: Labels that are known, in the form that is wanted; () if none are.
+        argument: What messages call the codes.
+
+    Raises:
+        TypeError: A code is a list, dict, set or array.
+        ValueError: Two codes differ in case, space or how a number is written only, and
+            are not both among `names`.
+    """
+    names = [made for name in names if form_of(_text(made := plain(name, argument)))]
+    known = {_text(name): name for name in names}
+    cells = [[plain(code, argument) for code in column] for column in columns]
+    for column in cells:
+        for i, cell in enumerate(column):
+            if isinstance(cell, str) and cell not in known and is_nothing(cell):
+                column[i] = None
+    _settle_truth(cells, known)
+    numbers = _numbers_of(known)
+    seen: dict[str, Any] = dict(known)
+    places: dict[Any, str] = {}
+    for column in cells:
+        for cell in dict.fromkeys((type(c), c) for c in column if c is not None):
+            key, value = _keyed(cell[1], known, numbers)
+            places[cell] = key
+            first = seen.setdefault(key, value)
+            if isinstance(first, str) and key not in known and not isinstance(value, str):
+                seen[key] = value  # a number rather than its text
+    _check_spelling(seen, known, argument)
+    values = _in_one_form(seen)
+    return Reading(
+        columns=[
+            [None if c is None else values[places[type(c), c]] for c in column]
+            for column in cells
+        ],
+        names=tuple(values[_text(name)] for name in names),
+    )
+
+
+def read_sets(
+    columns: Sequence[Sequence[Any]],
+    names: Sequence[Any],
+    between: str,
+    none: Sequence[str],
+    *,
+    argument: str = "codes",
+) -> list[list[tuple[Any, ...] | None]]:
+    """Reads columns of codes of several labels each, as texts with a separator.
+
+    Args:
+        columns: As for `read`; "" and what `none` has are none of the labels.
+        names: Labels that are known.
+        between: Text between two labels.
+        none: Words for none of the labels, in lower case.
+        argument: What messages call the codes.
+
+    Raises:
+        ValueError: As `read`, of the parts.
+    """
+    known = {_text(plain(name)) for name in names}
+    parts = [[_parts(c, known, between, none, argument) for c in col] for col in columns]
+    flat = [[part for each in column for part in each or ()] for column in parts]
+    made = []
+    for column, codes in zip(
+        parts, read(flat, names, argument=argument).columns, strict=True
+    ):
+        found = iter(codes)
+        made.append(
+            [
+                None if each is None else tuple(next(found) for _ in each)
+                for each in column
+            ]
+        )
+    return made
+
+
+def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
+    """All labels of several columns of categories, in the order of the first.
+
+    Of a later column those that differ from an earlier one's in case or space only are
+    left out: they are no labels of their own.
+    """
+    made: list[Any] = []
+    forms: set[str] = set()
+    for names in categories:
+        new = [name for name in names if form_of(_text(plain(name))) not in forms]
+        made += new
+        forms |= {form_of(_text(plain(name))) for name in new}
+    return made
+
+
+def are_measured(values: Sequence[Any]) -> bool:
+    """Test for numbers that are measurements rather than labels.
+
+    They have fractions, or are more than 20 different ones. Texts and truth values are
+    labels.
+    """
+    there = {each for each in map(plain, values) if each is not None}
+    if not there or any(isinstance(v, bool) or not _is_number(v) for v in there):
+        return False
+    return len(there) > _MOST_LABELS or any(isinstance(v, float) for v in there)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _parts(
+    code: Any,  # noqa: ANN401 - of any type
+    known: set[str],
+    between: str,
+    none: Sequence[str],
+    argument: str,
+) -> list[str] | None:
+    value = plain(code, argument)
+    if isinstance(value, (tuple, frozenset)):
+        return [_text(plain(each, argument)) for each in value]
+    if value is None:
+        return None
+    text = _text(value)
+    form = form_of(text)
+    if form == "" or form in none:
+        return []
+    if text not in known and is_nothing(text):
+        return None
+    return [
+        p.strip() for p in text.split(between) if not is_nothing(p) or p.strip() in known
+    ]
+
+
+def _keyed(
+    cell: Any,  # noqa: ANN401 - of any type
+    known: dict[str, Any],
+    numbers: dict[str, str],
+) -> tuple[str, Any]:
+    """The text by which equal codes are found, and the value that stands for them."""
+    text = _text(cell)
+    if text in known:
+        return text, known[text]
+    number = number_in(text)
+    if number is None:
+        return text, cell
+    same = numbers.get(str(number), str(number))
+    return same, known.get(same, str(number) if isinstance(cell, str) else cell)
+
+
+def _numbers_of(known: dict[str, Any]) -> dict[str, str]:
+    """Labels by the numbers that they are; "1" and "1.0" may be two labels."""
+    numbers = {text: str(number_in(text)) for text in known}
+    times = Counter(numbers.values())
+    return {number: text for text, number in numbers.items() if times[number] == 1}
+
+
+def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
+    """Gives truth values the form that they have elsewhere.
+
+    That of the labels that are known, else that of texts, else numbers where all others
+    are 0 or 1.
+    """
+    truths = [_is_truth(column) for column in cells]
+    if not any(truths) and not any(isinstance(c, bool) for col in cells for c in col):
+        return
+    words = {text.casefold(): text for text in known if _is_word(text)}
+    first: dict[str, str] = {}
+    numbers = set()
+    for cell in (c for column in cells for c in column):
+        if isinstance(cell, str):
+            numbers.add(number_in(cell))
+            if _is_word(cell):
+                first.setdefault(cell.casefold(), cell)
+        elif cell is not None and not isinstance(cell, bool):
+            numbers.add(cell)
+    numbers |= {number_in(text) for text in known}
+    numbers.discard(None)
+    words = words or first
+    are_01 = bool(numbers) and numbers <= {0, 1} and not any(map(_is_word, known))
+    for column, is_truth in zip(cells, truths, strict=True):
+        for i, cell in enumerate(column):
+            if isinstance(cell, bool) or (is_truth and isinstance(cell, str)):
+                word = _text(cell).casefold()
+                other = int(word == "true") if are_01 else word == "true"
+                column[i] = other if are_01 else _worded(words, word, other)
+
+
+def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN401
+    """The word that is there; of the one that is not there the same case."""
+    if word in words or not words:
+        return words.get(word, other)
+    there = next(iter(words.values()))
+    return next(
+        each
+        for each in (word.upper(), word, word.title())
+        if each.isupper() == there.isupper() and each.islower() == there.islower()
+    )
+
+
+def _is_truth(column: Sequence[Any]) -> bool:
+    """Test for a column of truth values, or of their texts, each in one spelling."""
+    there = {cell for cell in column if cell is not None}
+    words = [cell for cell in there if isinstance(cell, str)]
+    return (
+        bool(there)
+        and all(
+            isinstance(c, bool) or (isinstance(c, str) and _is_word(c)) for c in there
+        )
+        and len(words) == len({word.casefold() for word in words})
+    )
+
+
+def _is_word(text: str) -> bool:
+    return text.casefold() in ("true", "false")
+
+
+def _in_one_form(seen: dict[str, Any]) -> dict[str, Any]:
+    """Numbers if all are such, as texts or not, and one is no text; else one type."""
+    kinds = {type(value) for value in seen.values()}
+    if kinds <= {int, float} or len(kinds) <= 1:
+        return seen
+    if kinds <= {int, float, str}:
+        numbers = {
+            key: number_in(v) if isinstance(v, str) else v for key, v in seen.items()
+        }
+        if None not in numbers.values():
+            return numbers
+    return {key: _text(value) for key, value in seen.items()}
+
+
+def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: str) -> None:
+    by_form: dict[str, str] = {}
+    for key in seen:  # those that are known come first
+        form = form_of(key)
+        other = by_form.setdefault(form, key)
+        if other == key or (key in known and other in known):
+            continue
+        if other in known:
+            more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+            raise ValueError(
+                f"{argument} has the code {checks.quoted(key)}, which is none of the "
+                f"labels {', '.join(list(known)[:_SHOWN])}{more}; did you mean {other!r}?"
+            )
+        raise ValueError(
+            f"{argument} has {checks.quoted(other)} and {checks.quoted(key)}, "
+            "which differ only in case, in space or in how a number is written: did you "
+            f"mean {other!r} by both? Write them alike, or give all labels, both among "
+            "them, if they are two"
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,99 @@
+"""Columns that a formula is evaluated on: all rows, with labels and with codes."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.research import frames
+from llamaherd.research.codes import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.estimation.gold_data import Population
+    from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.statistics.sampling import Ints
+
+_TRUTH = {"true": "1", "false": "0"}
+
+
+def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
+    """Rows in which no column that a formula names is missing, but for the label."""
+    there = set(frames.names(frame)) & set(names) - {label}
+    complete = np.ones(frames.n_rows(frame), dtype=bool)
+    for name in there:
+        values = frames.column(frame, name, "formula")
+        complete &= np.array([value is not None for value in values], dtype=bool)
+    return np.flatnonzero(complete)
+
+
+def is_numeric(texts: Population) -> bool:
+    """Test for labels that are numbers, or truth values, which count as 0 and 1."""
+    values = frames.column(texts.frame, texts.label_column or "", "label")
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
+
+
+def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any:  # noqa: ANN401 - of pandas
+    """Labels of rows, and the same with the codes where there are some."""
+    import pandas as pd  # noqa: PLC0415 - formulaic has it
+
+    labels = [texts.labels[i] for i in rows]
+    mixed = list(labels)
+    for place, code in zip(coded.tolist(), gold.codes, strict=True):
+        mixed[place] = code
+    if is_numeric(texts):
+        return [_as_number(each) for each in labels], [_as_number(each) for each in mixed]
+    there = {each for each in (*labels, *mixed) if each is not None}
+    categories = frames.categories(texts.frame, texts.label_column or "") or []
+    known = [text_of(each) for each in categories]
+    names = [name for name in known if name in there]
+    names += sorted(there.difference(names))
+    ordered = frames.are_ordered(texts.frame, texts.label_column or "")
+    return (
+        pd.Categorical(labels, categories=names, ordered=ordered),
+        pd.Categorical(mixed, categories=names, ordered=ordered),
+    )
+
+
+def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) -> Any:  # noqa: ANN401 - of pandas
+    """The columns that a formula needs; of categories those that are used."""
+    import pandas as pd  # noqa: PLC0415 - formulaic has it
+
+    there = [name for name in names if name in frames.names(frame)]
+    if isinstance(frame, pd.DataFrame):
+        made = frame[there].iloc[rows].reset_index(drop=True)
+    else:
+        columns = {name: frames.column(frame, name, "formula") for name in there}
+        made = pd.DataFrame(columns).iloc[rows].reset_index(drop=True)
+    for name in there:
+        values = made[name]
+        is_text = isinstance(values.dtype, pd.StringDtype) or values.dtype == object
+        if hasattr(values, "cat") or is_text:
+            kept = set(values.iloc[used])
+            known = (
+                values.cat.categories if hasattr(values, "cat") else sorted(kept, key=str)
+            )
+            made[name] = pd.Categorical(
+                [each if each in kept else None for each in values],
+                [each for each in known if each in kept],
+            )
+    return made
+
+
+def _as_number(code: str | None) -> float:
+    """A code as a number, a truth value as 1 or 0, NaN where there is none.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    text = "nan" if code is None else _TRUTH.get(code.casefold(), code)
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"gold must have numbers or truth values, as the labels are, not {code!r}"
+        ) from None
