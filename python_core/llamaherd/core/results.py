@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from llamaherd.core.table import columns, name_of_errors, reasons
+from llamaherd.core.table import columns, name_of_errors, nullable, reasons
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,7 +124,9 @@ class Results(Sequence[Result]):
 
         Which columns there are the schema says, whatever became of the prompts: "value"
         has the whole answer where not all are objects with known fields, and without a
-        schema there is "text". Fields that hold lists or objects keep them.
+        schema there is "text". Fields that hold lists or objects keep them. Whole numbers
+        are "Int64" and truth values "boolean", which keep what they are beside missing
+        ones; a whole number of more than 64 bits is missing, and "error" has the reason.
 
         Args:
             dotted: Fields of objects within objects get columns of their own, such as
@@ -135,7 +137,12 @@ class Results(Sequence[Result]):
         """
         import pandas as pd  # noqa: PLC0415 - optional
 
-        return pd.DataFrame(self._columns(dotted=dotted))
+        if self._layout is None:
+            return pd.DataFrame(self._with_reasons({"text": self.texts}, {}))
+        table, problems = self._layout.held(self._columns(dotted=dotted), dotted=dotted)
+        kinds = self._layout.kinds(dotted=dotted)
+        typed = {name: nullable(each, kinds[name]) for name, each in table.items()}
+        return pd.DataFrame(self._with_reasons(typed, problems))
 
     def to_arrow(self, *, dotted: bool = False) -> pa.Table:
         """As `to_pandas`, as a table of pyarrow.
@@ -145,19 +152,18 @@ class Results(Sequence[Result]):
 
         Raises:
             ImportError: There is no pyarrow.
-            ValueError: A validator has made of a value what the schema does not say, or a
-                whole number does not fit into 64 bits.
+            ValueError: A validator has made of a value what the schema does not say.
         """
         import pyarrow as pa  # noqa: PLC0415 - optional
 
-        table = self._columns(dotted=dotted)
-        typed = {} if self._layout is None else self._layout.arrays(table, dotted=dotted)
-        texts = {
-            name: pa.array(values, pa.string())
-            for name, values in table.items()
-            if name not in typed
-        }
-        return pa.table({**typed, **texts})
+        table: dict[str, Any] = {"text": pa.array(self.texts, pa.string())}
+        problems: dict[int, str] = {}
+        if self._layout is not None:
+            values = self._columns(dotted=dotted)
+            table, problems = self._layout.arrays(values, dotted=dotted)
+        whole = self._with_reasons(table, problems)
+        *_, name = whole
+        return pa.table({**whole, name: pa.array(whole[name], pa.string())})
 
     @property
     def errors(self) -> list[str | None]:
@@ -175,10 +181,17 @@ class Results(Sequence[Result]):
         return [result.complete for result in self._results]
 
     def _columns(self, *, dotted: bool) -> dict[str, list[object]]:
-        table: dict[str, list[object]] = {"text": list(self.texts)}
-        if self._layout is not None:
-            table = columns(self.parsed, self._layout, dotted=dotted)
-        why: list[object] = [*reasons(self.errors, self.finish_reasons)]
+        if self._layout is None:
+            return {"text": list(self.texts)}
+        return columns(self.parsed, self._layout, dotted=dotted)
+
+    def _with_reasons(
+        self, table: Mapping[str, Any], problems: Mapping[int, str]
+    ) -> dict[str, Any]:
+        """A table with a last column of the reasons why a row misses something."""
+        why = reasons(self.errors, self.finish_reasons)
+        for i, problem in problems.items():
+            why[i] = why[i] or problem
         return {**table, name_of_errors(table): why}
 
     def __len__(self) -> int:

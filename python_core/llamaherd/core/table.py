@@ -20,10 +20,20 @@ class Layout(Protocol):
         """Names of columns, and of the fields that lead to each; (): the whole answer."""
         ...
 
+    def kinds(self, *, dotted: bool) -> Mapping[str, str]:
+        """Kinds of the columns: "string", "integer", "number", "boolean" or "json"."""
+        ...
+
+    def held(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, list[Any]], dict[int, str]]:
+        """The columns without values that a table has no room for; the reasons by row."""
+        ...
+
     def arrays(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
-    ) -> dict[str, pa.Array]:
-        """The columns as arrays of Arrow, of the types that the schemas say."""
+    ) -> tuple[dict[str, pa.Array], dict[int, str]]:
+        """As `held`, as arrays of Arrow, of the types that the schemas say."""
         ...
 
 
@@ -41,6 +51,24 @@ def columns(
     rows = [_plain(value) for value in values]
     paths = layout.paths(dotted=dotted)
     return {name: [_at(row, path) for row in rows] for name, path in paths.items()}
+
+
+def nullable(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pandas
+    """A column of pandas that keeps whole numbers and truth values beside missing ones.
+
+    Args:
+        values: What JSON has.
+        kind: "integer" or "boolean"; of another kind values stay as they are.
+    """
+    import pandas as pd  # noqa: PLC0415 - optional
+
+    kinds = {"integer": (int, "Int64"), "boolean": (bool, "boolean")}
+    if kind not in kinds:
+        return values
+    wanted, dtype = kinds[kind]
+    if all(value is None or type(value) is wanted for value in values):
+        return pd.array(list(values), dtype=dtype)
+    return values  # what a validator has made of them
 
 
 def reasons(

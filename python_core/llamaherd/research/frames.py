@@ -219,10 +219,27 @@ def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
     if isinstance(values, np.ndarray):
         return nw.new_series(name, values, backend=backend)
     listed = list(values) if isinstance(values, Sequence) else _listed(values)
+    nullable = _nullable(name, listed) if backend.is_pandas() else None
+    if nullable is not None:
+        return nullable
     is_text = all(value is None or isinstance(value, str) for value in listed)
-    if is_text:  # also where all are missing
-        return nw.new_series(name, listed, nw.String, backend=backend)
-    return nw.new_series(name, listed, backend=backend)
+    kind = nw.String if is_text else None  # also where all are missing
+    return nw.new_series(name, listed, kind, backend=backend)
+
+
+def _nullable(name: str, values: list[Any]) -> nw.Series[Any] | None:
+    """Whole numbers or truth values of pandas, which stay so beside missing ones."""
+    import pandas as pd  # noqa: PLC0415 - the caller has it
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds not in ({int}, {bool}):
+        return None
+    try:
+        array = pd.array(values, dtype="Int64" if int in kinds else "boolean")
+    except OverflowError:
+        array = pd.array(values, dtype=object)
+    made: nw.Series[Any] = nw.from_native(pd.Series(array, name=name), series_only=True)
+    return made
 
 
 def _open(frame: object) -> Frame:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.core.embeddings import Embeddings
-    from llamaherd.core.results import Results
+    from llamaherd.core.results import Result, Results
     from llamaherd.core.scores import ClassifyResults
     from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
@@ -108,15 +108,12 @@ class Generating:
             )
         except Interrupted:
             raise Unfinished from None
-        return [
-            [
-                *fields_in(self._fields, result.parsed),
-                result.text,
-                result.finish_reason,
-                result.error,
-            ]
-            for result in results
-        ]
+        return [self._values(result) for result in results]
+
+    def _values(self, result: Result) -> Values:
+        fields, problem = fields_in(self._fields, result.parsed)
+        error = result.error or problem
+        return [*fields, result.text, result.finish_reason, error]
 
 
 class Classifying:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.structured.columns import ColumnKind, cells, held, kinds_of_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
     from llamaherd.runs.spec import RunSpec
     from llamaherd.runs.tables import Kind
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[ColumnKind, Kind] = {
     "string": "string",
     "integer": "int64",
     "number": "double",
     "boolean": "bool",
+    "json": "json",
 }
+_OF_KINDS = {kind: name for name, kind in _KINDS.items()}
 ANSWER = ("answer", "finish_reason", "error")
 PROBABILITIES = ("prob", "margin", "entropy", "coverage")
 
@@ -44,25 +47,10 @@ def new_columns(spec: RunSpec) -> dict[str, Kind]:
 
 
 def fields_of(schema: str | None) -> dict[str, Kind]:
-    """The properties that a JSON Schema names at its top, and what they hold."""
+    """The properties of objects that follow a JSON Schema, and what they hold."""
     if schema is None:
         return {}
-    found = json.loads(schema)
-    properties = found.get("properties") if isinstance(found, dict) else None
-    if not isinstance(properties, dict):
-        return {}
-    return {
-        str(name): _KINDS.get(_type_of(inner), "json")
-        for name, inner in properties.items()
-    }
-
-
-def _type_of(schema: object) -> str:
-    """Its one type beside null; "": it has several, or does not say."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
-    several = [each for each in kinds if each != "null"]
-    return str(several[0]) if len(several) == 1 else ""
+    return {name: _KINDS[kind] for name, kind in kinds_of_fields(schema).items()}
 
 
 def label_names(spec: RunSpec) -> list[str]:
@@ -92,25 +80,22 @@ def prefixed(spec: RunSpec, given: Iterable[str]) -> dict[str, Kind]:
     return found
 
 
-def fields_in(kinds: Mapping[str, Kind], parsed: object) -> list[object]:
-    """What an answer says of each field, as its column holds it; None: nothing."""
-    if not isinstance(parsed, dict):
-        return [None] * len(kinds)
-    return [_held(kind, parsed.get(name)) for name, kind in kinds.items()]
+def fields_in(
+    kinds: Mapping[str, Kind], parsed: object
+) -> tuple[list[object], str | None]:
+    """Values of the fields of an answer, as their columns hold them.
 
-
-def _held(kind: Kind, value: object) -> object:
-    """A value that a column of the kind can hold.
-
-    A schema's "number" may be written without a point, its "integer" with one.
+    Returns:
+        A value for each field, None where the answer has none or the column no room for
+        it; and the reason for that, or None.
     """
-    if value is None or kind in ("string", "json"):
-        return value
-    if kind == "int64":
-        number = int(value) if isinstance(value, (int, float)) else None
-        is_held = number is not None and -(2**63) <= number < 2**63
-        return number if is_held else None
-    return float(value) if kind == "double" else value  # type: ignore[arg-type]
+    found = parsed if isinstance(parsed, dict) else {}
+    problems: dict[int, str] = {}
+    values = [
+        cells(name, [found.get(name)], partial(held, _OF_KINDS[kind]), problems)[0]
+        for name, kind in kinds.items()
+    ]
+    return values, problems.get(0)
 
 
 def cleaned(text: object) -> str:

@@ -147,7 +147,8 @@ def _type(kind: Kind, n_embd: int) -> pa.DataType:
 def _array(values: Sequence[Any], kind: Kind, schema: pa.Schema, i: int) -> pa.Array:
     if kind == "json":
         values = [
-            None if v is None else json.dumps(v, ensure_ascii=False) for v in values
+            v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False)
+            for v in values
         ]
     if kind in ("json", "string"):
         values = [None if v is None else cleaned(v) for v in values]

@@ -7,12 +7,20 @@ there, and nothing but missing values in a third. Files of one data set must not
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.structured.columns import Field, fields_of, kinds_of
+from llamaherd.structured.columns import (
+    ColumnKind,
+    Field,
+    cells,
+    column_kind,
+    fields_of,
+    held,
+    kinds_of,
+)
 from llamaherd.structured.places import Place, is_null, listed, resolved
 
 if TYPE_CHECKING:
@@ -34,7 +42,6 @@ _NO_TYPE = frozenset(
         "dependentSchemas",
     }
 )
-_INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,25 +72,54 @@ class Layout:
         """Names of columns, and of the fields that lead to each; (): the whole answer."""
         return {name: field.path for name, field in self._fields(dotted=dotted).items()}
 
-    def arrays(
+    def kinds(self, *, dotted: bool) -> dict[str, ColumnKind]:
+        """Kinds of the columns that `paths` names."""
+        fields = self._fields(dotted=dotted)
+        return {name: column_kind(field.places) for name, field in fields.items()}
+
+    def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
-    ) -> dict[str, pa.Array]:
-        """The columns as arrays of Arrow.
+    ) -> tuple[dict[str, list[Any]], dict[int, str]]:
+        """The columns with the values that every kind of table has room for.
 
         Args:
             table: A list of values of JSON for each of `paths`.
             dotted: As there.
 
+        Returns:
+            The columns, with None in place of a value that has no room; and the reasons
+            for that, by row.
+        """
+        columns: dict[str, list[Any]] = {}
+        problems: dict[int, str] = {}
+        for name, kind in self.kinds(dotted=dotted).items():
+            columns[name] = cells(name, table[name], partial(held, kind), problems)
+        return columns, problems
+
+    def arrays(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, pa.Array], dict[int, str]]:
+        """The columns as arrays of Arrow.
+
+        Args:
+            table: As for `held`.
+            dotted: As there.
+
+        Returns:
+            As `held`, with arrays.
+
         Raises:
             ImportError: There is no pyarrow.
-            ValueError: A value is not what the schema says. Also `pyarrow.ArrowInvalid`.
+            pyarrow.ArrowInvalid: A value is not what the schema says.
         """
         import pyarrow as pa  # noqa: PLC0415 - optional
 
-        return {
-            name: pa.array([column.convert(each) for each in table[name]], column.type)
-            for name, column in _typed(self._fields(dotted=dotted)).items()
-        }
+        arrays: dict[str, pa.Array] = {}
+        problems: dict[int, str] = {}
+        for name, column in _typed(self._fields(dotted=dotted)).items():
+            values = cells(name, table[name], column.convert, problems)
+            arrays[name] = pa.array(values, column.type)
+        return arrays, problems
 
     def _fields(self, *, dotted: bool) -> dict[str, Field]:
         places = [_place_of(schema) for schema in self.schemas]
@@ -133,6 +169,9 @@ class _Reader:
 
     def _column(self, place: Place, depth: int) -> Column:
         self._n_left -= 1
+        kind = column_kind([place])
+        if kind != "json":
+            return _scalar(kind)
         schema = resolved(place.schema, place.root)
         is_known = isinstance(schema, dict) and not _NO_TYPE & schema.keys()
         if not is_known or depth > _MOST_DEEP or self._n_left < 0:
@@ -154,34 +193,29 @@ class _Reader:
             return _object(
                 {name: self._column(place.at(each), depth + 1) for name, each in fields}
             )
-        return _scalar(kinds)
+        return _json()
 
     def one_of(self, places: Sequence[Place], depth: int) -> Column:
         """What all of them are, beside null; otherwise JSON."""
         given = [place for place in places if not is_null(place.schema)]
         if given and all(place == given[0] for place in given):
             return self._column(given[0], depth)
-        kinds: set[str] = set()
-        for place in given:
-            schema = resolved(place.schema, place.root)
-            if not isinstance(schema, dict) or (_NO_TYPE | {"anyOf"}) & schema.keys():
-                return _json()
-            kinds |= kinds_of(schema) or {"any"}
-        return _scalar(kinds)
+        return _scalar(column_kind(given))
 
 
-def _scalar(kinds: set[str]) -> Column:
+def _scalar(kind: ColumnKind) -> Column:
+    """A column of one of `column_kind`'s kinds."""
     import pyarrow as pa  # noqa: PLC0415 - optional
 
-    if kinds == {"string"}:
-        return Column(type=pa.string(), convert=_same)
-    if kinds == {"boolean"}:
-        return Column(type=pa.bool_(), convert=_same)
-    if kinds == {"integer"}:
-        return Column(type=pa.int64(), convert=_whole)
-    if kinds and kinds <= {"integer", "number"}:
-        return Column(type=pa.float64(), convert=_real)
-    return _json()
+    types = {
+        "string": pa.string(),
+        "boolean": pa.bool_(),
+        "integer": pa.int64(),
+        "number": pa.float64(),
+    }
+    if kind == "json":
+        return _json()
+    return Column(type=types[kind], convert=partial(held, kind))
 
 
 def _array(inner: Column) -> Column:
@@ -206,32 +240,11 @@ def _object(inner: Mapping[str, Column]) -> Column:
 
 
 def _json() -> Column:
-    """Values of several types, or of none that is known, as JSON text."""
+    """Values of several types or of an unknown one: texts as such, others as JSON."""
     import pyarrow as pa  # noqa: PLC0415 - optional
 
     def convert(value: Any) -> Any:  # noqa: ANN401 - of JSON
-        return None if value is None else json.dumps(value, ensure_ascii=False)
+        is_text = value is None or isinstance(value, str)
+        return value if is_text else json.dumps(value, ensure_ascii=False)
 
     return Column(type=pa.string(), convert=convert)
-
-
-def _same(value: Any) -> Any:  # noqa: ANN401 - of JSON
-    return value
-
-
-def _whole(value: Any) -> Any:  # noqa: ANN401 - of JSON
-    if value is None:
-        return None
-    number = int(value)  # 1.0 is an integer to JSON Schema
-    if number not in _INT64:
-        raise ValueError("a whole number of the answer does not fit into 64 bits")
-    return number
-
-
-def _real(value: Any) -> Any:  # noqa: ANN401 - of JSON
-    if value is None:
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf

@@ -84,6 +84,15 @@ class Place(NamedTuple):
     root: Any
     references: frozenset[str] = frozenset({"#"})
 
+    def referred(self) -> Place:
+        """The schema that its `$ref` points to; a schema of anything if it has no end."""
+        reference = self.schema["$ref"]
+        if reference in self.references:
+            return self.at(None)
+        return Place(
+            referred(reference, self.root), self.root, self.references | {reference}
+        )
+
     def at(self, schema: object) -> Place:
         """A schema within this one."""
         return self._replace(schema=schema)
@@ -103,10 +112,8 @@ def parts(place: Place, *, is_sure: bool = False) -> list[Place]:
         if not isinstance(schema, dict) or id(schema) in found:
             continue
         found[id(schema)] = each
-        reference = schema.get("$ref")
-        if isinstance(reference, str) and reference not in each.references:
-            led = each.references | {reference}
-            waiting.append(Place(referred(reference, each.root), each.root, led))
+        if isinstance(schema.get("$ref"), str):
+            waiting.append(each.referred())
         waiting += map(each.at, listed(schema, "allOf"))
         for key in ("anyOf", "oneOf"):
             choices = [one for one in listed(schema, key) if not is_null(one)]

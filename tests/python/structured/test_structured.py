@@ -199,7 +199,8 @@ def test_tables(context: lh.Context) -> None:
     frame = out.to_pandas()
     assert list(frame.columns) == ["a", "b", "error"]
     assert frame["b"][0] == out.parsed[0]["b"]
-    assert frame["a"][3] is None
+    assert frame["a"].isna().tolist() == [False, False, False, True]
+    assert frame["a"].dtype == "boolean"
     assert "empty" in frame["error"][3]
     dotted = out.to_pandas(dotted=True)
     assert list(dotted.columns) == ["a", "b.label", "b.score", "error"]
