@@ -191,7 +191,8 @@ void lh_engine::submit(const lh_request& request) {
   const Client* prefix = find_prefix(request);
   if (!client.is_prefix() && !client.score) {
     client.sampler =
-        std::make_unique<lh::Sampler>(model_, *request.sampling, sampler_cache_);
+        std::make_unique<lh::Sampler>(model_, *request.sampling, sampler_cache_,
+                                      request.paths);
     client.seed = client.sampler->seed();
     for (const int32_t token : client.tokens) client.sampler->see(token);
   }
@@ -244,7 +245,10 @@ Client lh_engine::make_client(const lh_request& request) {
   client.is_whole = client.is_prefix() && request.whole != 0;
   // A token that is to have its log-probability needs a row of its own.
   client.steps_forced = request.step_forced != 0 || request.logprobs > 0;
-  client.text = lh::TextBuffer(stops_of(request));
+  // A choice ends by itself: a stop text could only cut it.
+  const bool has_choices =
+      request.sampling != nullptr && request.sampling->n_choices > 0;
+  if (!has_choices) client.text = lh::TextBuffer(stops_of(request));
   if (request.logprobs > 0) {
     client.logprobs =
         std::make_unique<lh::Logprobs>(request.logprobs - 1, model_.n_vocab());

@@ -207,7 +207,7 @@ void StepSampler::accept(Client& client, int32_t token) {
   if (client.n_generated() == 1) client.t_first_s = seconds_since(client.submitted);
   if (client.text.append(model_.piece(token))) {
     client.end(kv_, LH_FINISH_STOP, "");
-  } else if (client.sampler->is_settled(client.text.text())) {
+  } else if (client.sampler->is_settled()) {
     client.end(kv_, LH_FINISH_EOG, "");  // without steps to be told so
   } else if (client.n_generated() == client.max_tokens) {
     client.end(kv_, LH_FINISH_LENGTH, "");
