@@ -180,12 +180,35 @@ std::unique_ptr<Constraint> ChoiceConstraint::copy() const {
   return std::make_unique<ChoiceConstraint>(*this);
 }
 
+void ChoiceConstraint::aim_at(int32_t node) {
+  is_aimed_ = true;
+  aim_.clear();
+  for (int32_t at = node; at != Choices::kStart;) {
+    aim_.push_back(at);
+    at = choices_->parents()[static_cast<size_t>(at)];
+  }
+}
+
+int32_t ChoiceConstraint::aimed_token() const {
+  return aim_.empty() ? -1 : choices_->tokens()[static_cast<size_t>(aim_.back())];
+}
+
+bool ChoiceConstraint::is_complete() {
+  return is_aimed_ ? aim_.empty() : choices_->ended_by(node_) >= 0;
+}
+
+bool ChoiceConstraint::is_at_end() {
+  return choices_->only(node_) >= 0 || (is_aimed_ && aim_.empty());
+}
+
 bool ChoiceConstraint::allows(int32_t token) {
+  if (is_aimed_) return token == aimed_token();
   if (model_->is_eog(token) && is_complete()) return true;
   return choices_->child(node_, token) != Choices::kStart;
 }
 
 std::vector<int32_t> ChoiceConstraint::allowed_tokens() {
+  if (is_aimed_) return {aimed_token()};
   std::vector<int32_t> tokens = choices_->tokens_after(node_);
   if (is_complete()) {
     const auto& ends = model_->eog_tokens();
@@ -211,6 +234,7 @@ void ChoiceConstraint::accept(int32_t token) {
   const int32_t next = choices_->child(node_, token);
   if (next != Choices::kStart) {
     node_ = next;
+    if (!aim_.empty()) aim_.pop_back();
   } else if (!model_->is_eog(token)) {
     throw Error(LH_INTERNAL, "a token that no choice has there");
   }

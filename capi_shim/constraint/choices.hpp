@@ -30,6 +30,10 @@ class Choices {
           const lh_choice_paths& paths);
 
   const std::shared_ptr<const Texts>& texts() const { return texts_; }
+  // Of each node, as in lh_choice_paths.
+  const std::vector<int32_t>& tokens() const { return tokens_; }
+  const std::vector<int32_t>& parents() const { return parents_; }
+  const std::vector<int32_t>& ends() const { return ends_; }
   bool has_paths(const lh_choice_paths* paths) const;  // made with the same; null: none
 
   static constexpr int32_t kStart = -1;  // the node that all paths begin at
@@ -73,9 +77,15 @@ class ChoiceConstraint : public Constraint {
   std::vector<int32_t> allowed_tokens() override;
   std::vector<int32_t> forced_tokens() override;
   void accept(int32_t token) override;
-  bool is_complete() override { return choices_->ended_by(node_) >= 0; }
-  bool is_at_end() override { return choices_->only(node_) >= 0; }
+  bool is_complete() override;
+  bool is_at_end() override;
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
+
+  const Choices& choices() const { return *choices_; }
+  // From the start only the path to this node may be written, at which the answer ends.
+  void aim_at(int32_t node);
+  // The next token of that path; -1: there is none.
+  int32_t aimed_token() const;
 
   std::string text(const std::string& written, bool is_complete) const {
     return choices_->text(node_, written, is_complete);
@@ -85,6 +95,8 @@ class ChoiceConstraint : public Constraint {
   std::shared_ptr<const Choices> choices_;
   const lh_model* model_;
   int32_t node_ = Choices::kStart;
+  std::vector<int32_t> aim_;  // nodes from the last to the next one; empty: any path
+  bool is_aimed_ = false;
 };
 
 }  // namespace lh

@@ -258,6 +258,13 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
   add_chain(llama_sampler_init_dist(seed_));
 }
 
+const Choices* Sampler::sought() const {
+  const bool is_plain = greedy_ && bias_->empty() && !penalties_.enabled() && !dry_;
+  if (choice_ == nullptr || !is_plain) return nullptr;
+  const Choices& choices = choice_->choices();
+  return choices.only(Choices::kStart) < 0 ? &choices : nullptr;
+}
+
 void Sampler::add_chain(llama_sampler* sampler) {
   SamplerPtr made = checked(sampler);
   llama_sampler_chain_add(chain_.get(), made.get());

@@ -112,6 +112,12 @@ class Sampler {
   std::string why_stuck(const std::string& text) const;
 
   bool has_choices() const { return choice_ != nullptr; }
+  // Choices of which the most probable is wanted, as the model itself has them; null: the
+  // answer is drawn token by token.
+  const Choices* sought() const;
+  // That was found: it ends with this node of theirs. What is written then is its path.
+  void aim_at(int32_t node) { choice_->aim_at(node); }
+  int32_t aimed_token() const { return choice_->aimed_token(); }
   // Of choices: the answer that was written.
   std::string choice(const std::string& written, bool is_complete) const {
     return choice_->text(written, is_complete);
@@ -134,7 +140,7 @@ class Sampler {
   std::unique_ptr<Dry> dry_;
   std::shared_ptr<const Constraint> start_;  // none: all texts are as asked for
   std::unique_ptr<Constraint> constraint_;
-  const ChoiceConstraint* choice_ = nullptr;  // the constraint, if it is one of choices
+  ChoiceConstraint* choice_ = nullptr;  // the constraint, if it is one of choices
   SamplerPtr chain_;  // empty when greedy
 };
 
