@@ -86,7 +86,7 @@
 #'   from all.
 #' @param temperature 0 or less always takes the most likely token. Larger values draw, and
 #'   the larger, the wilder.
-#' @param repeat_last_n Number of last tokens that the penalties look at; 0: none, -1: all.
+#' @param repeat_last_n Number of last tokens that the penalties look at, if one is set; 0: none, -1: all.
 #' @param penalty_repeat Penalty for tokens that are among those; 1: none.
 #' @param seed Start of the random numbers. Each prompt has its own, derived from the seed
 #'   and the prompt's place in the vector. Negative or NULL: a new one each time, which
@@ -204,7 +204,7 @@ generate_parallel <- function(
   top_k = 40L,
   top_p = 1.0,
   temperature = 0.0,
-  repeat_last_n = 0L,
+  repeat_last_n = 64L,
   penalty_repeat = 1.0,
   seed = 1234L,
   progress = interactive(),
