@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from array import array
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.request import ChoicePaths
 from llamaherd.model.joined import Joiner
+from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +30,10 @@ class ChoiceCuts:
 
     They are those that `classify_parallel` scores: prompt and choice are tokenized
     together, with a space between them unless one of them has white space there, or the
-    prompt is a chat's. Beside them the tokens of the other way, without the space or with
-    it, are taken where they leave the prompt's tokens alone and it does not end in white
-    space: behind an opening quote the model writes no space.
+    prompt is a chat's. Where that may be wrong the tokens of the other way, without the
+    space or with it, are taken as well, if they leave the prompt's tokens alone: behind an
+    opening quote or bracket, in a script without spaces, in token ids that end in white
+    space, and in a chat that does not.
 
     Args:
         model: Whose vocabulary to use.
@@ -40,7 +43,9 @@ class ChoiceCuts:
 
     def __init__(self, model: Model, parse_special: ParseSpecial, *, chat: bool) -> None:
         self._joiner = Joiner(model, parse_special)
+        self._model = model
         self._chat = chat
+        self._sets: dict[Sequence[str], frozenset[str]] = {}
         self._known: dict[object, tuple[int, ChoicePaths]] = {}
 
     def cut(
@@ -81,16 +86,24 @@ class ChoiceCuts:
         texts: Sequence[str],
         chosen: Sequence[int],
     ) -> tuple[Joined, _Ways]:
-        before = prompt[-1:] if isinstance(prompt, str) else ""
+        is_text = isinstance(prompt, str)
+        before = prompt[-1:] if is_text else self._end_of(tokens)
         bare: _Ways = [(texts[i], i) for i in chosen]
-        spaced: _Ways = [(f" {t}", i) for t, i in bare if not t[0].isspace()]
-        if before.isspace():
+        every = self._sets.setdefault(texts, frozenset(texts))
+        spaced: _Ways = [
+            (f" {t}", i)
+            for t, i in bare
+            if not t[0].isspace() and f" {t}" not in every  # a choice of its own
+        ]
+        if is_text and before.isspace():
             first, other = bare, []
         elif self._chat:
             first, other = bare, spaced
         else:
-            own = [each for each in bare if each[0][0].isspace()]
-            first, other = own + spaced, [each for each in bare if each not in own]
+            has_space = {i for _, i in spaced}
+            first = [each for each in bare if each[1] not in has_space] + spaced
+            is_open = before.isspace() or _opens(before)
+            other = [each for each in bare if each[1] in has_space] if is_open else []
         ways = first + other
         joined = self._join(prompt, tokens, ways)
         if other and len(joined.prompt) < len(tokens):
@@ -101,8 +114,22 @@ class ChoiceCuts:
             joined = self._joiner.join(tokens, tokens, [text for text, _ in ways])
         return joined, ways
 
+    def _end_of(self, tokens: array[int]) -> str:
+        with self._model.using() as handle:
+            end = vocabulary.detokenize(
+                handle, tokens[-1:], remove_special=False, unparse_special=True
+            )
+        return end[-1:]
+
     def _join(self, prompt: object, tokens: array[int], ways: _Ways) -> Joined:
         return self._joiner.join(prompt, tokens, [text for text, _ in ways])
+
+
+def _opens(character: str) -> bool:
+    """Whether text goes on behind it without a space."""
+    is_bracket = unicodedata.category(character or "a") in {"Ps", "Pi"}
+    is_wide = bool(character) and unicodedata.east_asian_width(character) in {"W", "F"}
+    return is_bracket or is_wide or character in {'"', "'", "`"}
 
 
 def _paths(

@@ -134,11 +134,13 @@ def test_a_stop_text_cannot_cut_a_choice(context: lh.Context) -> None:
     cities = ["New York", "Boston"]
     with pytest.raises(ValueError, match="part of the choice 'New York'"):
         lh.generate(context, "a", choices=cities, stop=" ")
+    told = "stop has no effect: an answer with choices"
     params = [SamplingParams(choices=cities, stop=" "), SamplingParams(max_tokens=1)]
-    out = lh.generate_parallel(context, ["a", "b"], params=params)
+    with pytest.warns(UserWarning, match=told):
+        out = lh.generate_parallel(context, ["a", "b"], params=params)
     assert "part of the choice" in str(out.errors[0])
     assert out.errors[1] is None
-    with pytest.warns(UserWarning, match="stop has no effect: an answer with choices"):
+    with pytest.warns(UserWarning, match=told):
         one = lh.generate(context, "I live in", choices=cities, stop="\n")
     assert one.complete
 
