@@ -413,13 +413,12 @@ LH_API int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out,
  * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
  * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
  *
- * choices, which exclude a grammar: the answer is one of the texts, to the byte, written in
- * the tokenizer's own cuts of the text with a space before it or without, or in those of
- * lh_request's paths. It is there as soon as only one is left, so that its tokens may be
- * fewer than the text has; the space is among them and not in the text. Stop texts do not
- * end it. One that a longer one starts with is
- * the answer if the model goes on in any other way than to that. max_tokens of a choice's
- * bytes and 1 are always enough. */
+ * choices, which exclude a grammar: the answer is one of the texts, to the byte, written
+ * in the tokenizer's own cuts of the text with a space before it or without, or in those
+ * of lh_request's paths. It is there as soon as only one is left, so that its tokens may
+ * be fewer than the text has; the space is among them and not in the text. Stop texts do
+ * not end it. One that a longer one starts with is the answer if the model goes on in any
+ * other way than to that. max_tokens of a choice's bytes and 1 are always enough. */
 typedef enum lh_grammar_kind {
   LH_GRAMMAR_GBNF = 0,        /* llama.cpp's notation, with a rule `root` */
   LH_GRAMMAR_JSON_SCHEMA = 1, /* this and the next need llguidance */

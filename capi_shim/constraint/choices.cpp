@@ -140,9 +140,9 @@ int32_t Choices::child(int32_t node, int32_t token) const {
 
 std::vector<int32_t> Choices::tokens_after(int32_t node) const {
   std::vector<int32_t> tokens;
-  for (int32_t i = first_child_[slot_of(node)]; i < first_child_[slot_of(node) + 1]; ++i) {
-    tokens.push_back(
-        tokens_[static_cast<size_t>(children_[static_cast<size_t>(i)])]);
+  for (int32_t i = first_child_[slot_of(node)]; i < first_child_[slot_of(node) + 1];
+       ++i) {
+    tokens.push_back(tokens_[static_cast<size_t>(children_[static_cast<size_t>(i)])]);
   }
   return tokens;
 }

@@ -9,8 +9,8 @@
 namespace lh {
 
 // Three ways to follow one: GrammarMatcher (GBNF), LlgConstraint (JSON Schema, regular
-// expressions, Lark) and ChoiceConstraint (choices). All but prepare() may throw Error (LH_SAMPLER_ERROR); the
-// constraint is then of no use any more.
+// expressions, Lark) and ChoiceConstraint (choices). All but prepare() may throw Error
+// (LH_SAMPLER_ERROR); the constraint is then of no use any more.
 class Constraint {
  public:
   virtual ~Constraint() = default;

@@ -190,9 +190,8 @@ void lh_engine::submit(const lh_request& request) {
   client.submitted = now;
   const Client* prefix = find_prefix(request);
   if (!client.is_prefix() && !client.score) {
-    client.sampler =
-        std::make_unique<lh::Sampler>(model_, *request.sampling, sampler_cache_,
-                                      request.paths);
+    client.sampler = std::make_unique<lh::Sampler>(model_, *request.sampling,
+                                                   sampler_cache_, request.paths);
     client.seed = client.sampler->seed();
     for (const int32_t token : client.tokens) client.sampler->see(token);
     seek_choice(client);
@@ -247,8 +246,7 @@ Client lh_engine::make_client(const lh_request& request) {
   // A token that is to have its log-probability needs a row of its own.
   client.steps_forced = request.step_forced != 0 || request.logprobs > 0;
   // A choice ends by itself: a stop text could only cut it.
-  const bool has_choices =
-      request.sampling != nullptr && request.sampling->n_choices > 0;
+  const bool has_choices = request.sampling != nullptr && request.sampling->n_choices > 0;
   if (!has_choices) client.text = lh::TextBuffer(stops_of(request));
   if (request.logprobs > 0) {
     client.logprobs =

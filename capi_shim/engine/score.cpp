@@ -128,8 +128,8 @@ int32_t Score::open_node() {
     if (std::isnan(sums[k])) continue;
     const bool is_inner = has_children(k);
     const bool is_read =
-        !is_inner || !std::isnan(logprobs_[static_cast<size_t>(children_[static_cast<size_t>(
-                         first_child_[k + 1])])]);
+        !is_inner || !std::isnan(logprobs_[static_cast<size_t>(
+                         children_[static_cast<size_t>(first_child_[k + 1])])]);
     if (!is_read) {
       if (open == kPrompt || sums[k] > highest) {
         highest = sums[k];
@@ -155,6 +155,14 @@ int32_t Score::next_sought() {
     path.push_back(at);
   }
   std::reverse(path.begin(), path.end());
+  // What must follow is computed along with it.
+  for (auto k = static_cast<size_t>(open);;) {
+    const auto first = static_cast<size_t>(first_child_[k + 1]);
+    if (first + 1 != static_cast<size_t>(first_child_[k + 2])) break;
+    k = static_cast<size_t>(children_[first]);
+    if (!has_children(k)) break;
+    path.push_back(static_cast<int32_t>(k));
+  }
   size_t n_kept = 0;
   while (n_kept < std::min(path.size(), path_.size()) && path[n_kept] == path_[n_kept]) {
     ++n_kept;

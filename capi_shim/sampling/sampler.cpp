@@ -123,9 +123,9 @@ std::shared_ptr<const Choices> SamplerCache::choices(const lh_model& model,
                                                      const lh_sampling_params& p,
                                                      const lh_choice_paths* paths) {
   const std::vector<std::string_view> texts = texts_of_choices(p);
-  const bool has_texts = choices_ && std::equal(texts.begin(), texts.end(),
-                                                choices_->texts()->begin(),
-                                                choices_->texts()->end());
+  const bool has_texts =
+      choices_ && std::equal(texts.begin(), texts.end(), choices_->texts()->begin(),
+                             choices_->texts()->end());
   if (has_texts && choices_->has_paths(paths)) return choices_;
   auto owned = has_texts
                    ? choices_->texts()
@@ -214,8 +214,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     dry_ = std::make_unique<Dry>(cache.breakers(model, p), p);
   }
   if (p.n_choices > 0) {
-    auto mine =
-        std::make_unique<ChoiceConstraint>(cache.choices(model, p, paths), model);
+    auto mine = std::make_unique<ChoiceConstraint>(cache.choices(model, p, paths), model);
     choice_ = mine.get();
     constraint_ = std::move(mine);
   } else if (has_grammar(p)) {
@@ -413,8 +412,8 @@ std::string Sampler::why_stuck(const std::string& text) const {
   if (!constraint_) {
     return "no token may come" + after + ": logit_bias and ignore_eos forbid them all";
   }
-  return (has_choices() ? "choices" : "grammar") + std::string(" cannot be finished") + after +
-         ": no token may come there, and the text is not whole" +
+  return (has_choices() ? "choices" : "grammar") + std::string(" cannot be finished") +
+         after + ": no token may come there, and the text is not whole" +
          (!bias_->empty() ? " (logit_bias forbids tokens)" : "");
 }
 

@@ -141,7 +141,7 @@ class Sampler {
   std::shared_ptr<const Constraint> start_;  // none: all texts are as asked for
   std::unique_ptr<Constraint> constraint_;
   ChoiceConstraint* choice_ = nullptr;  // the constraint, if it is one of choices
-  SamplerPtr chain_;  // empty when greedy
+  SamplerPtr chain_;                    // empty when greedy
 };
 
 }  // namespace lh

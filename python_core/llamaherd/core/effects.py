@@ -131,8 +131,8 @@ def stop_problem(stop: tuple[str, ...], choices: tuple[str, ...]) -> str:
         if choice is not None:
             return (
                 f"stop has {checks.quoted(text)}, which is part of the choice "
-                f"{checks.quoted(choice)} and would cut it: leave stop out, an answer with "
-                "choices ends with its choice"
+                f"{checks.quoted(choice)} and would cut it: leave stop out, an answer "
+                "with choices ends with its choice"
             )
     return ""
 

@@ -65,7 +65,7 @@ class ChoicePaths(str):
     choices: array[int]
     depth: int
 
-    def __new__(
+    def __new__(  # noqa: PYI034 - typing.Self is of Python 3.11
         cls, tokens: array[int], parents: array[int], choices: array[int], depth: int
     ) -> ChoicePaths:
         """Hash and keep the arrays, which must not change any more."""

@@ -31,8 +31,8 @@ class ChoiceCuts:
     They are those that `classify_parallel` scores: prompt and choice are tokenized
     together, with a space between them unless one of them has white space there, or the
     prompt is a chat's. Where that may be wrong the tokens of the other way, without the
-    space or with it, are taken as well, if they leave the prompt's tokens alone: behind an
-    opening quote or bracket, in a script without spaces, in token ids that end in white
+    space or with it, are taken as well, if they leave the prompt's tokens alone: behind
+    an opening quote or bracket, in a script without spaces, in token ids that end in white
     space, and in a chat that does not.
 
     Args:
@@ -87,7 +87,7 @@ class ChoiceCuts:
         chosen: Sequence[int],
     ) -> tuple[Joined, _Ways]:
         is_text = isinstance(prompt, str)
-        before = prompt[-1:] if is_text else self._end_of(tokens)
+        before = prompt[-1:] if isinstance(prompt, str) else self._end_of(tokens)
         bare: _Ways = [(texts[i], i) for i in chosen]
         every = self._sets.setdefault(texts, frozenset(texts))
         spaced: _Ways = [
@@ -139,7 +139,8 @@ def _paths(
     ends: dict[int, int] = {}
     # A text that is a choice itself stands for that one, not for another behind a space.
     cuts = sorted(
-        zip(ways, continuations, strict=True), key=lambda cut: cut[0][0] != texts[cut[0][1]]
+        zip(ways, continuations, strict=True),
+        key=lambda cut: cut[0][0] != texts[cut[0][1]],
     )
     for (_, choice), tokens in cuts:
         at = -1

@@ -102,7 +102,7 @@ def make_requests(
         tokens, unread = read[i]
         stop, paths = _stop_of(own, of_call), None
         if own.choices is not None:
-            unread = unread or stop_problem(stop, own.choices)
+            unread = unread or stop_problem(stop, tuple(own.choices))
             stop = ()  # an answer ends with its choice
             if tokens and not unread:
                 tokens, paths, unread = _cut_or_problem(cuts, prompt, tokens, own.choices)
@@ -184,7 +184,7 @@ def tokens_or_problem(
 def _cut_or_problem(
     cuts: ChoiceCuts, prompt: object, tokens: array[int], choices: Collection[str]
 ) -> tuple[array[int], ChoicePaths | None, str]:
-    """A prompt's tokens and the ways to write choices behind it, or why there are none."""
+    """A prompt's tokens and the ways to write choices behind it, or the problem."""
     try:
         return *cuts.cut(prompt, tokens, cast("Sequence[str]", choices)), ""
     except TokenizeError as error:
@@ -259,7 +259,10 @@ def _check_common(
         for name in (*CONSTRAINTS, "logit_bias")
         if all(getattr(own, name) == getattr(each[0], name) for own in different)
     }
-    problems = {stop_problem(_stop_of(own, of_call), own.choices or ()) for own in different}
+    problems = {
+        stop_problem(_stop_of(own, of_call), tuple(own.choices or ()))
+        for own in different
+    }
     if len(problems) == 1 and "" not in problems:
         raise ValueError(*problems)
     params = SamplingParams(**common)

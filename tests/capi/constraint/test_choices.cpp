@@ -271,8 +271,8 @@ TEST_CASE("a space before a choice is told from one that is part of it") {
 
 TEST_CASE("paths of choices have to be a tree whose leaves are choices") {
   const auto model = toy::model();
-  const auto texts = std::make_shared<const lh::Choices::Texts>(
-      lh::Choices::Texts{"ab", "ac"});
+  const auto texts =
+      std::make_shared<const lh::Choices::Texts>(lh::Choices::Texts{"ab", "ac"});
   const int32_t tokens[] = {'a', 'b', 'c'};
   const auto message = [&](std::vector<int32_t> parents, std::vector<int32_t> choices) {
     const lh_choice_paths paths{3, tokens, parents.data(), choices.data()};

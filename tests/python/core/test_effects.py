@@ -70,7 +70,9 @@ def test_a_setting_is_effective_with_what_it_needs(name: str) -> None:
     assert idle_settings(SamplingParams(**{name: value}, **needed)) == {}
 
 
-@pytest.mark.parametrize("name", [name for name, (_, needed) in EFFECTIVE.items() if needed])
+@pytest.mark.parametrize(
+    "name", [name for name, (_, needed) in EFFECTIVE.items() if needed]
+)
 def test_a_setting_that_lacks_what_it_needs_is_idle(name: str) -> None:
     value, needed = EFFECTIVE[name]
     if name == "seed":  # a greedy answer is the same again with any
