@@ -50,7 +50,7 @@ class Choices {
   std::string text(int32_t node, const std::string& written, bool is_complete) const;
 
  private:
-  static size_t slot_of(int32_t node) { return static_cast<size_t>(node + 1); }
+  static size_t slot_of(int32_t node) { return static_cast<size_t>(node) + 1; }
   void index();
 
   std::shared_ptr<const Texts> texts_;

@@ -168,8 +168,8 @@ class SamplingParams:
         grammar: What the answer must follow: GBNF text with a rule `root`, or a Lark
             grammar as llguidance has them, which begins with `%llguidance`.
         choices: Texts of which the answer is one, exactly: with temperature 0 the most
-            probable one. A space before it is left out. If a longer one starts with it, it
-            is the answer where the model goes on in any other way than to the longer one.
+            probable one. A space before it is left out. One that a longer one starts with
+            is the answer where the model goes on in any other way than to that.
             Of schema, regex, grammar and choices there can be one.
         ignore_eos: Never end before `max_tokens`.
         max_tokens: Tokens to generate at most; None: that of the call, or if that is

@@ -32,8 +32,8 @@ class ChoiceCuts:
     together, with a space between them unless one of them has white space there, or the
     prompt is a chat's. Where that may be wrong the tokens of the other way, without the
     space or with it, are taken as well, if they leave the prompt's tokens alone: behind
-    an opening quote or bracket, in a script without spaces, in token ids that end in white
-    space, and in a chat that does not.
+    an opening quote or bracket, in a script without spaces, in token ids that end in
+    white space, and in a chat that does not.
 
     Args:
         model: Whose vocabulary to use.
