@@ -413,11 +413,12 @@ LH_API int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out,
  * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
  * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
  *
- * choices, which exclude a grammar: the answer is one of the texts, to the byte. It is
- * there as soon as only one is left, so that its tokens may be fewer than the text has; a
- * space before it is among them and not in the text. One that a longer one starts with is
- * the answer if the model goes on in any other way than to that. max_tokens of a choice's
- * bytes and 1 are always enough. */
+ * choices, which exclude a grammar: the answer is one of the texts, to the byte, written
+ * in the tokenizer's own cuts of the text with a space before it or without, or in those
+ * of lh_request's paths. It is there as soon as only one is left, so that its tokens may
+ * be fewer than the text has; the space is among them and not in the text. Stop texts do
+ * not end it. One that a longer one starts with is the answer if the model goes on in any
+ * other way than to that. max_tokens of a choice's bytes and 1 are always enough. */
 typedef enum lh_grammar_kind {
   LH_GRAMMAR_GBNF = 0,        /* llama.cpp's notation, with a rule `root` */
   LH_GRAMMAR_JSON_SCHEMA = 1, /* this and the next need llguidance */
@@ -507,6 +508,15 @@ typedef struct lh_score {
                             prompt */
 } lh_score;
 
+/* The ways to write the choices of a request behind its prompt, as a tree of tokens. */
+typedef struct lh_choice_paths {
+  int32_t n_nodes;
+  const int32_t* token;  /* int32[n_nodes] */
+  const int32_t* parent; /* int32[n_nodes]: less than the node's own number; -1: the
+                            prompt */
+  const int32_t* choice; /* int32[n_nodes]: which choice ends with the node; -1: none */
+} lh_choice_paths;
+
 typedef struct lh_request {
   int64_t id;            /* the caller's name for it; unique among those not released */
   const int32_t* tokens; /* int32[n_tokens]: the whole prompt */
@@ -534,6 +544,8 @@ typedef struct lh_request {
                             same. For comparisons. */
   const lh_score* score; /* generate nothing, but score this; NULL: generate. It ends with
                             LH_FINISH_EOG, what is decoded of it counts in n_decode. */
+  const lh_choice_paths* paths; /* how the choices of `sampling` are written; NULL: as the
+                                   tokenizer cuts them by themselves */
   int32_t logprobs; /* of an answer: 0: none; 1: the log-probability of each token; 1 + k:
                        and the k most likely tokens in its place, k <= LH_MAX_LOGPROBS */
 } lh_request;

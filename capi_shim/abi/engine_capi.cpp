@@ -38,6 +38,7 @@ void lh_sampling_default_params(lh_sampling_params* params) {
     p.min_p = 0.05F;
     p.typical_p = 1.0F;
     p.top_n_sigma = -1.0F;
+    p.repeat_last_n = 64;
     p.penalty_repeat = 1.0F;
     p.xtc_threshold = 0.1F;
     p.dry_base = 1.75F;

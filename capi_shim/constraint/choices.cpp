@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 
 #include "guard.hpp"
 #include "utf8.hpp"
@@ -9,65 +10,244 @@
 namespace lh {
 namespace {
 
-std::u32string read(const std::string& text, const std::string& name) {
+constexpr int32_t kNoChoice = -1;
+constexpr int32_t kNothingYet = -2;
+constexpr int32_t kMostNodes = 16'777'216;
+
+void check_text(const std::string& text, const std::string& name) {
   require(!text.empty(), name + " must not be empty");
-  std::u32string characters;
   std::string_view left = text;
   while (!left.empty()) {
     const Utf8Character c = read_utf8(left);
     require(c.valid, name + " is not valid UTF-8");
     require(c.value != 0, name + " must not contain a NUL character");
-    characters.push_back(c.value);
     left.remove_prefix(c.size);
   }
-  return characters;
+}
+
+std::string name_of(size_t i) { return "choices[" + std::to_string(i) + "]"; }
+
+bool is_same(const std::vector<int32_t>& mine, const int32_t* theirs) {
+  return std::equal(mine.begin(), mine.end(), theirs);
 }
 
 }  // namespace
 
-Choices::Choices(std::vector<std::string> texts) : texts_(std::move(texts)) {
-  std::vector<std::u32string> characters;
-  const auto add = [&](std::u32string text, std::string bytes, size_t i) {
-    characters.push_back(std::move(text));
-    ways_.emplace_back(std::move(bytes), i);
+// ---- Choices ----------------------------------------------------------------------
+
+void Choices::check(const Texts& texts) {
+  for (size_t i = 0; i < texts.size(); ++i) check_text(texts[i], name_of(i));
+}
+
+Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
+    : texts_(std::move(texts)), model_(&model) {
+  check(*texts_);
+  std::unordered_map<uint64_t, int32_t> nodes;  // by parent and token
+  const auto add = [&](const std::string& text, size_t choice) {
+    int32_t at = kStart;
+    for (const int32_t token : model.tokenize_inside(text)) {
+      const uint64_t key =
+          (uint64_t{static_cast<uint32_t>(at)} << 32U) | static_cast<uint32_t>(token);
+      const auto next = static_cast<int32_t>(tokens_.size());
+      const auto [found, is_new] = nodes.emplace(key, next);
+      if (is_new) {
+        tokens_.push_back(token);
+        parents_.push_back(at);
+        ends_.push_back(kNoChoice);
+      }
+      at = found->second;
+    }
+    require(at != kStart, name_of(choice) + " has no tokens");
+    int32_t& end = ends_[static_cast<size_t>(at)];
+    if (end == kNoChoice) end = static_cast<int32_t>(choice);
   };
-  for (size_t i = 0; i < texts_.size(); ++i) {
-    add(read(texts_[i], "choices[" + std::to_string(i) + "]"), texts_[i], i);
-  }
-  for (size_t i = 0; i < texts_.size(); ++i) {
-    if (texts_[i].front() != ' ') add(U' ' + characters[i], ' ' + texts_[i], i);
-  }
-  grammar_ = std::make_shared<Grammar>(Grammar::of_texts(std::move(characters)));
   // What is a choice itself stands for that one, not for another behind a space.
-  const auto by_text = [](const auto& a, const auto& b) { return a.first < b.first; };
-  const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
-  std::stable_sort(ways_.begin(), ways_.end(), by_text);
-  ways_.erase(std::unique(ways_.begin(), ways_.end(), same), ways_.end());
-}
-
-Choices::Ways::const_iterator Choices::first(const std::string& answer) const {
-  return std::lower_bound(
-      ways_.begin(), ways_.end(), answer,
-      [](const auto& way, const std::string& text) { return way.first < text; });
-}
-
-bool Choices::starts(Ways::const_iterator way, const std::string& answer) const {
-  return way != ways_.end() && way->first.compare(0, answer.size(), answer) == 0;
-}
-
-const std::string* Choices::find(const std::string& answer, bool is_over) const {
-  const auto way = first(answer);
-  if (!starts(way, answer)) return nullptr;
-  const bool is_it = is_over && way->first == answer;
-  return is_it || !starts(way + 1, answer) ? &texts_[way->second] : nullptr;
-}
-
-std::string Choices::bare(const std::string& answer) const {
-  if (answer.empty() || answer.front() != ' ') return answer;
-  for (auto way = first(answer); starts(way, answer); ++way) {
-    if (texts_[way->second] == way->first) return answer;  // the space is part of it
+  for (size_t i = 0; i < texts_->size(); ++i) add((*texts_)[i], i);
+  for (size_t i = 0; i < texts_->size(); ++i) {
+    if ((*texts_)[i].front() != ' ') add(' ' + (*texts_)[i], i);
   }
-  return answer.substr(1);
+  index();
+}
+
+Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model,
+                 const lh_choice_paths& paths)
+    : texts_(std::move(texts)), model_(&model), is_given_(true) {
+  check(*texts_);
+  require_range("n_nodes of paths", paths.n_nodes, 1, kMostNodes);
+  deref(paths.token, "paths token");
+  deref(paths.parent, "paths parent");
+  deref(paths.choice, "paths choice");
+  const auto last = static_cast<int32_t>(texts_->size()) - 1;
+  for (int32_t k = 0; k < paths.n_nodes; ++k) {
+    const std::string which = "[" + std::to_string(k) + "]";
+    require_range(("paths token" + which).c_str(), paths.token[k], 0,
+                  model.n_vocab() - 1);
+    require_range(("paths parent" + which).c_str(), paths.parent[k], kStart, k - 1);
+    require_range(("paths choice" + which).c_str(), paths.choice[k], kNoChoice, last);
+  }
+  tokens_.assign(paths.token, paths.token + paths.n_nodes);
+  parents_.assign(paths.parent, paths.parent + paths.n_nodes);
+  ends_.assign(paths.choice, paths.choice + paths.n_nodes);
+  index();
+  for (int32_t k = 0; k < paths.n_nodes; ++k) {
+    require(!is_leaf(k) || ended_by(k) >= 0,
+            "paths choice[" + std::to_string(k) + "] is -1, but the path ends there");
+  }
+}
+
+// Children of the start first, then those of node 0, 1, ..., each by their tokens.
+void Choices::index() {
+  const size_t n = tokens_.size();
+  first_child_.assign(n + 2, 0);
+  for (const int32_t parent : parents_) ++first_child_[slot_of(parent) + 1];
+  for (size_t k = 1; k < first_child_.size(); ++k) first_child_[k] += first_child_[k - 1];
+  children_.resize(n);
+  for (size_t k = 0; k < n; ++k) children_[k] = static_cast<int32_t>(k);
+  std::sort(children_.begin(), children_.end(), [&](int32_t a, int32_t b) {
+    const auto i = static_cast<size_t>(a);
+    const auto j = static_cast<size_t>(b);
+    return std::pair(parents_[i], tokens_[i]) < std::pair(parents_[j], tokens_[j]);
+  });
+  only_.assign(n + 1, kNothingYet);
+  const auto join = [&](size_t slot, int32_t choice) {
+    int32_t& known = only_[slot];
+    known = known == kNothingYet || known == choice ? choice : kNoChoice;
+  };
+  for (size_t k = n; k-- > 0;) {
+    const size_t slot = k + 1;
+    if (ends_[k] != kNoChoice) join(slot, ends_[k]);
+    join(slot_of(parents_[k]), only_[slot]);
+  }
+}
+
+bool Choices::has_paths(const lh_choice_paths* paths) const {
+  if (paths == nullptr || !is_given_) return paths == nullptr && !is_given_;
+  return paths->n_nodes == static_cast<int32_t>(tokens_.size()) &&
+         is_same(tokens_, paths->token) && is_same(parents_, paths->parent) &&
+         is_same(ends_, paths->choice);
+}
+
+int32_t Choices::child(int32_t node, int32_t token) const {
+  const int32_t* begin = children_.data() + first_child_[slot_of(node)];
+  const int32_t* end = children_.data() + first_child_[slot_of(node) + 1];
+  const int32_t* found =
+      std::lower_bound(begin, end, token, [&](int32_t child, int32_t value) {
+        return tokens_[static_cast<size_t>(child)] < value;
+      });
+  const bool is_it = found != end && tokens_[static_cast<size_t>(*found)] == token;
+  return is_it ? *found : kStart;
+}
+
+std::vector<int32_t> Choices::tokens_after(int32_t node) const {
+  std::vector<int32_t> tokens;
+  for (int32_t i = first_child_[slot_of(node)]; i < first_child_[slot_of(node) + 1];
+       ++i) {
+    tokens.push_back(tokens_[static_cast<size_t>(children_[static_cast<size_t>(i)])]);
+  }
+  return tokens;
+}
+
+bool Choices::is_leaf(int32_t node) const {
+  return first_child_[slot_of(node)] == first_child_[slot_of(node) + 1];
+}
+
+int32_t Choices::ended_by(int32_t node) const {
+  return node == kStart ? kNoChoice : ends_[static_cast<size_t>(node)];
+}
+
+std::string Choices::text(int32_t node, const std::string& written,
+                          bool is_complete) const {
+  const auto choice = [&](int32_t i) { return (*texts_)[static_cast<size_t>(i)]; };
+  if (is_complete && only(node) >= 0) return choice(only(node));
+  if (is_complete && ended_by(node) >= 0) return choice(ended_by(node));
+  // What a path has before its choice: a space, or the prompt's end as it was cut again.
+  int32_t end = node;
+  while (ended_by(end) < 0) {
+    end = children_[static_cast<size_t>(first_child_[slot_of(end)])];
+  }
+  size_t n_bytes = 0;
+  for (int32_t at = end; at != kStart; at = parents_[static_cast<size_t>(at)]) {
+    n_bytes += model_->piece(tokens_[static_cast<size_t>(at)]).size();
+  }
+  const size_t n_choice = choice(ended_by(end)).size();
+  const size_t n_before = n_bytes > n_choice ? n_bytes - n_choice : 0;
+  return written.substr(std::min(n_before, written.size()));
+}
+
+// ---- ChoiceConstraint --------------------------------------------------------------
+
+std::unique_ptr<Constraint> ChoiceConstraint::copy() const {
+  return std::make_unique<ChoiceConstraint>(*this);
+}
+
+void ChoiceConstraint::aim_at(int32_t node) {
+  is_aimed_ = true;
+  aim_.clear();
+  for (int32_t at = node; at != Choices::kStart;) {
+    aim_.push_back(at);
+    at = choices_->parents()[static_cast<size_t>(at)];
+  }
+}
+
+int32_t ChoiceConstraint::aimed_token() const {
+  return aim_.empty() ? -1 : choices_->tokens()[static_cast<size_t>(aim_.back())];
+}
+
+bool ChoiceConstraint::is_complete() {
+  return is_aimed_ ? aim_.empty() : choices_->ended_by(node_) >= 0;
+}
+
+bool ChoiceConstraint::is_at_end() {
+  return choices_->only(node_) >= 0 || (is_aimed_ && aim_.empty());
+}
+
+bool ChoiceConstraint::allows(int32_t token) {
+  if (is_aimed_) return token == aimed_token();
+  if (model_->is_eog(token) && is_complete()) return true;
+  return choices_->child(node_, token) != Choices::kStart;
+}
+
+std::vector<int32_t> ChoiceConstraint::allowed_tokens() {
+  if (is_aimed_) return {aimed_token()};
+  std::vector<int32_t> tokens = choices_->tokens_after(node_);
+  if (is_complete()) {
+    const auto& ends = model_->eog_tokens();
+    tokens.insert(tokens.end(), ends.begin(), ends.end());
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  }
+  return tokens;
+}
+
+std::vector<int32_t> ChoiceConstraint::forced_tokens() {
+  std::vector<int32_t> tokens;
+  for (int32_t at = node_; choices_->ended_by(at) < 0;) {
+    const std::vector<int32_t> after = choices_->tokens_after(at);
+    if (after.size() != 1) break;
+    tokens.push_back(after.front());
+    at = choices_->child(at, after.front());
+  }
+  return tokens;
+}
+
+void ChoiceConstraint::accept(int32_t token) {
+  const int32_t next = choices_->child(node_, token);
+  if (next != Choices::kStart) {
+    node_ = next;
+    if (!aim_.empty()) aim_.pop_back();
+  } else if (!model_->is_eog(token)) {
+    throw Error(LH_INTERNAL, "a token that no choice has there");
+  }
+}
+
+bool ChoiceConstraint::reads(const std::vector<int32_t>& tokens, size_t n_bytes) {
+  size_t n_read = 0;
+  for (const int32_t token : tokens) {
+    n_read += model_->piece(token).size();
+    if (n_read > n_bytes) return false;
+    accept(token);
+  }
+  return is_complete();
 }
 
 }  // namespace lh

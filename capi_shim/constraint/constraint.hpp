@@ -8,9 +8,9 @@
 
 namespace lh {
 
-// Two ways to follow one: GrammarMatcher (GBNF, choices) and LlgConstraint (JSON Schema,
-// regular expressions, Lark). All but prepare() may throw Error (LH_SAMPLER_ERROR); the
-// constraint is then of no use any more.
+// Three ways to follow one: GrammarMatcher (GBNF), LlgConstraint (JSON Schema, regular
+// expressions, Lark) and ChoiceConstraint (choices). All but prepare() may throw Error
+// (LH_SAMPLER_ERROR); the constraint is then of no use any more.
 class Constraint {
  public:
   virtual ~Constraint() = default;

@@ -25,46 +25,8 @@ Grammar::Grammar(std::string_view gbnf, const TokenNames& tokens) {
   find_empty_rules();
 }
 
-// One rule, a tree of the characters that may come. A few repetitions can ask for any
-// number of states, but texts for no more than they are long.
-Grammar Grammar::of_texts(std::vector<std::u32string> texts) {
-  struct Node {
-    std::vector<std::pair<char32_t, size_t>> children;
-    bool is_end = false;
-    uint32_t start = 0;
-  };
-  std::sort(texts.begin(), texts.end());
-  std::vector<Node> nodes(1);
-  for (const std::u32string& text : texts) {
-    size_t at = 0;
-    for (const char32_t c : text) {
-      // In this order a common beginning is that of the text before.
-      if (nodes[at].children.empty() || nodes[at].children.back().first != c) {
-        nodes[at].children.emplace_back(c, nodes.size());
-        nodes.emplace_back();
-      }
-      at = nodes[at].children.back().second;
-    }
-    nodes[at].is_end = true;
-  }
-  Grammar grammar;
-  grammar.is_limited_ = false;
-  const uint32_t end = grammar.add(Kind::kEnd, 0, 0);
-  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-    std::vector<uint32_t> targets;
-    if (node->is_end) targets.push_back(end);
-    for (const auto& [c, child] : node->children) {
-      targets.push_back(grammar.add(Kind::kCharacter, c, nodes[child].start));
-    }
-    node->start = targets.size() == 1 ? targets[0] : grammar.add_split(targets);
-  }
-  grammar.starts_ = {nodes.front().start};
-  grammar.find_empty_rules();
-  return grammar;
-}
-
 uint32_t Grammar::add(Kind kind, uint32_t value, uint32_t next) {
-  if (is_limited_ && states_.size() + edges_.size() >= kMaxStates) {
+  if (states_.size() + edges_.size() >= kMaxStates) {
     refuse_grammar("it has more than " + std::to_string(kMaxStates) +
                    " states; fewer or smaller repetitions help");
   }

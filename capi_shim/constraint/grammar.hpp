@@ -32,9 +32,6 @@ class Grammar {
   // that has too many states.
   Grammar(std::string_view gbnf, const TokenNames& tokens);
 
-  // That of the texts: thousands of them with common beginnings read once.
-  static Grammar of_texts(std::vector<std::u32string> texts);
-
   uint32_t root() const { return root_; }
   const State& state(uint32_t i) const { return states_[i]; }
   const uint32_t* edges(const State& split) const { return edges_.data() + split.value; }
@@ -48,7 +45,6 @@ class Grammar {
   bool takes_any(const State& state, uint32_t first, uint32_t last) const;
 
  private:
-  Grammar() = default;
   uint32_t add(State::Kind kind, uint32_t value, uint32_t next);
   uint32_t add_split(const std::vector<uint32_t>& targets);
   uint32_t add_tree(const GbnfNode& tree, uint32_t next);
@@ -61,7 +57,6 @@ class Grammar {
   std::vector<uint32_t> starts_;
   std::vector<bool> may_be_empty_;
   uint32_t root_ = 0;
-  bool is_limited_ = true;  // in states
 };
 
 }  // namespace lh

@@ -30,7 +30,7 @@ bool Client::wants_row(int32_t position) const {
 
 // Which choice it is shows at its end.
 size_t Client::n_stable() const {
-  return sampler && sampler->choices() != nullptr ? 0 : text.n_stable();
+  return sampler && sampler->has_choices() ? 0 : text.n_stable();
 }
 
 void Client::drop_saved() {
@@ -45,10 +45,7 @@ void Client::judge() {
   const std::string& all = text.text();
   is_complete = finish == LH_FINISH_EOG ||
                 (finish == LH_FINISH_STOP && sampler->is_whole(answer, all.size()));
-  const Choices* choices = sampler->choices();
-  if (choices == nullptr) return;
-  const std::string* choice = is_complete ? choices->find(all, true) : nullptr;
-  text.replace(choice == nullptr ? choices->bare(all) : *choice);
+  if (sampler->has_choices()) text.replace(sampler->choice(all, is_complete));
 }
 
 }  // namespace lh

@@ -133,7 +133,7 @@ lh_client_info lh_engine::get(int64_t id) {
   out.n_text = static_cast<int32_t>(client.n_stable());
   out.message = client.message.c_str();
   out.complete = client.is_complete ? 1 : 0;
-  if (client.score) {
+  if (client.score && !client.sampler) {
     out.n_scores = static_cast<int32_t>(client.score->logprobs().size());
     out.scores = client.score->logprobs().data();
   }
@@ -190,10 +190,11 @@ void lh_engine::submit(const lh_request& request) {
   client.submitted = now;
   const Client* prefix = find_prefix(request);
   if (!client.is_prefix() && !client.score) {
-    client.sampler =
-        std::make_unique<lh::Sampler>(model_, *request.sampling, sampler_cache_);
+    client.sampler = std::make_unique<lh::Sampler>(model_, *request.sampling,
+                                                   sampler_cache_, request.paths);
     client.seed = client.sampler->seed();
     for (const int32_t token : client.tokens) client.sampler->see(token);
+    seek_choice(client);
   }
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
   lh::KvCache& kv = stage_->kv;
@@ -209,7 +210,7 @@ void lh_engine::submit(const lh_request& request) {
   }
   statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
   slot.order = n_submitted_++;
-  if (slot.sampler) begin_answer(slot);
+  if (slot.sampler && !slot.score) begin_answer(slot);
 }
 
 // What an answer must begin with is computed with its prompt.
@@ -244,7 +245,9 @@ Client lh_engine::make_client(const lh_request& request) {
   client.is_whole = client.is_prefix() && request.whole != 0;
   // A token that is to have its log-probability needs a row of its own.
   client.steps_forced = request.step_forced != 0 || request.logprobs > 0;
-  client.text = lh::TextBuffer(stops_of(request));
+  // A choice ends by itself: a stop text could only cut it.
+  const bool has_choices = request.sampling != nullptr && request.sampling->n_choices > 0;
+  if (!has_choices) client.text = lh::TextBuffer(stops_of(request));
   if (request.logprobs > 0) {
     client.logprobs =
         std::make_unique<lh::Logprobs>(request.logprobs - 1, model_.n_vocab());
@@ -261,6 +264,19 @@ std::unique_ptr<lh::Score> lh_engine::make_score(const lh_request& request) {
   score->set_way(
       lh::way_of_score(*score, request.n_tokens, model_, stage_->params, stage_->limits));
   return score;
+}
+
+// The most probable choice is found by scoring them, if there is room for any of them.
+void lh_engine::seek_choice(Client& client) {
+  const lh::Choices* choices = client.sampler->sought();
+  if (choices == nullptr) return;
+  const lh_score tree{static_cast<int32_t>(choices->tokens().size()),
+                      choices->tokens().data(), choices->parents().data()};
+  auto score = std::make_unique<lh::Score>(tree, model_.n_vocab(), choices->ends());
+  if (score->depth() > client.max_tokens) return;
+  score->set_way(
+      lh::way_of_score(*score, client.n_prompt, model_, stage_->params, stage_->limits));
+  client.score = std::move(score);
 }
 
 // Null if the request asks for none.

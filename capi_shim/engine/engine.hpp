@@ -55,6 +55,7 @@ struct lh_engine {
   lh::Client& find(int64_t id);
   lh::Client make_client(const lh_request& request);
   std::unique_ptr<lh::Score> make_score(const lh_request& request);
+  void seek_choice(lh::Client& client);
   lh::Client* find_prefix(const lh_request& request);
   lh::TextBuffer::Stops stops_of(const lh_request& request);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "guard.hpp"
@@ -64,6 +65,11 @@ Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
   }
 }
 
+Score::Score(const lh_score& tree, int32_t n_vocab, const std::vector<int32_t>& ends)
+    : Score(tree, n_vocab) {
+  ends_ = ends;
+}
+
 int32_t Score::node_of_row(int32_t row) const {
   return row == 0 ? kPrompt : path_[static_cast<size_t>(row) - 1];
 }
@@ -97,7 +103,77 @@ bool Score::count_rows(int32_t n_rows) {
 
 bool Score::is_path_read() const { return n_read_ == n_path() + 1; }
 
+// That no longer continuation goes on from the node.
+double Score::end_logprob(size_t node) const {
+  constexpr double kLeastRest = 1e-7;  // what rounding leaves to be known
+  double rest = 1.0;
+  for (int32_t i = first_child_[node + 1]; i < first_child_[node + 2]; ++i) {
+    rest -= std::exp(logprobs_[static_cast<size_t>(children_[static_cast<size_t>(i)])]);
+  }
+  return std::log(std::max(rest, kLeastRest));
+}
+
+// The likeliest node from which a continuation may be more probable than the best that is
+// known; kPrompt: there is none. No continuation is more probable than its beginning.
+int32_t Score::open_node() {
+  const size_t n = tokens_.size();
+  std::vector<double> sums(n);
+  double best = -std::numeric_limits<double>::infinity();
+  double highest = best;
+  int32_t open = kPrompt;
+  best_ = kPrompt;
+  for (size_t k = 0; k < n; ++k) {
+    const int32_t parent = parents_[k];
+    sums[k] = logprobs_[k] + (parent < 0 ? 0.0 : sums[static_cast<size_t>(parent)]);
+    if (std::isnan(sums[k])) continue;
+    const bool is_inner = has_children(k);
+    const bool is_read =
+        !is_inner || !std::isnan(logprobs_[static_cast<size_t>(
+                         children_[static_cast<size_t>(first_child_[k + 1])])]);
+    if (!is_read) {
+      if (open == kPrompt || sums[k] > highest) {
+        highest = sums[k];
+        open = static_cast<int32_t>(k);
+      }
+      continue;
+    }
+    if (ends_[k] < 0) continue;
+    const double whole = sums[k] + (is_inner ? end_logprob(k) : 0.0);
+    if (best_ == kPrompt || whole > best) {
+      best = whole;
+      best_ = static_cast<int32_t>(k);
+    }
+  }
+  return best_ == kPrompt || highest > best ? open : kPrompt;
+}
+
+int32_t Score::next_sought() {
+  const int32_t open = open_node();
+  if (open == kPrompt) return -1;
+  std::vector<int32_t> path;
+  for (int32_t at = open; at != kPrompt; at = parents_[static_cast<size_t>(at)]) {
+    path.push_back(at);
+  }
+  std::reverse(path.begin(), path.end());
+  // What must follow is computed along with it.
+  for (auto k = static_cast<size_t>(open);;) {
+    const auto first = static_cast<size_t>(first_child_[k + 1]);
+    if (first + 1 != static_cast<size_t>(first_child_[k + 2])) break;
+    k = static_cast<size_t>(children_[first]);
+    if (!has_children(k)) break;
+    path.push_back(static_cast<int32_t>(k));
+  }
+  size_t n_kept = 0;
+  while (n_kept < std::min(path.size(), path_.size()) && path[n_kept] == path_[n_kept]) {
+    ++n_kept;
+  }
+  path_ = std::move(path);
+  n_read_ = static_cast<int32_t>(n_kept) + 1;
+  return way_.from_prompt ? 0 : static_cast<int32_t>(n_kept);
+}
+
 int32_t Score::next_path() {
+  if (!ends_.empty()) return next_sought();
   if (next_ == order_.size()) return -1;
   const int32_t parent = parents_[static_cast<size_t>(order_[next_])];
   while (!path_.empty() && path_.back() != parent) path_.pop_back();

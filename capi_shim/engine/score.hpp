@@ -24,6 +24,9 @@ class Score {
 
   // Throws Error (LH_INVALID_ARGUMENT) unless it is a tree of tokens of the vocabulary.
   Score(const lh_score& tree, int32_t n_vocab);
+  // Seeks the most probable continuation only: paths that cannot lead to it are left out.
+  // `ends`: for each node whether a continuation ends with it, -1: none does.
+  Score(const lh_score& tree, int32_t n_vocab, const std::vector<int32_t>& ends);
 
   // Tokens of the longest path.
   int32_t depth() const { return depth_; }
@@ -49,6 +52,9 @@ class Score {
   int32_t n_path() const { return static_cast<int32_t>(path_.size()); }
   int32_t path_token(int32_t i) const;
 
+  // The node that the most probable continuation ends with, all paths being read.
+  int32_t best() const { return best_; }
+
   // float64[n_nodes]
   const std::vector<double>& logprobs() const { return logprobs_; }
 
@@ -56,6 +62,12 @@ class Score {
 
  private:
   int32_t node_of_row(int32_t row) const;
+  bool has_children(size_t node) const {
+    return first_child_[node + 1] < first_child_[node + 2];
+  }
+  double end_logprob(size_t node) const;
+  int32_t open_node();
+  int32_t next_sought();
 
   const int32_t n_vocab_;
   Way way_{};
@@ -70,6 +82,8 @@ class Score {
   std::vector<int32_t> path_;  // nodes
   int32_t n_read_ = 0;         // rows of the path
   std::vector<double> logprobs_;
+  std::vector<int32_t> ends_;  // empty: all are read
+  int32_t best_ = -1;
 };
 
 }  // namespace lh

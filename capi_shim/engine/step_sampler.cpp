@@ -116,11 +116,38 @@ void StepSampler::settle_score(const BatchPart& part) {
                                        ? "libllama gave no logits"
                                        : "the model's logits are not finite numbers");
     }
-    if (!go_on_with_score(client, kv_)) client.end(kv_, LH_FINISH_EOG, "");
+    if (go_on_with_score(client, kv_)) return;
+    if (client.sampler) {
+      answer_best(client);
+    } else {
+      client.end(kv_, LH_FINISH_EOG, "");
+    }
   } catch (const std::exception& e) {
     client.end(kv_, LH_FINISH_ERROR, e.what());
   } catch (...) {
     client.end(kv_, LH_FINISH_ERROR, "an exception of an unknown type while scoring");
+  }
+}
+
+// The most probable choice is known: what tells it from the others is its answer.
+void StepSampler::answer_best(Client& client) {
+  client.sampler->aim_at(client.score->best());
+  client.score.reset();
+  client.tokens.resize(static_cast<size_t>(client.n_prompt));
+  if (!client.logprobs) {
+    while (client.is_active()) {
+      const int32_t token = client.sampler->aimed_token();
+      client.sampler->take(token);
+      accept(client, token);
+    }
+    return;
+  }
+  // Its tokens are computed again, for the rows that they are drawn from.
+  client.state = LH_STATE_PREFILL;
+  client.lost_at = -1;
+  client.verified = false;
+  if (client.n_prompt == 1 || !kv_.roll_back(client.seq_id, client.n_prompt - 1)) {
+    kv_.clear(client.seq_id);
   }
 }
 
@@ -207,7 +234,7 @@ void StepSampler::accept(Client& client, int32_t token) {
   if (client.n_generated() == 1) client.t_first_s = seconds_since(client.submitted);
   if (client.text.append(model_.piece(token))) {
     client.end(kv_, LH_FINISH_STOP, "");
-  } else if (client.sampler->is_settled(client.text.text())) {
+  } else if (client.sampler->is_settled()) {
     client.end(kv_, LH_FINISH_EOG, "");  // without steps to be told so
   } else if (client.n_generated() == client.max_tokens) {
     client.end(kv_, LH_FINISH_LENGTH, "");

@@ -46,6 +46,7 @@ class StepSampler {
   int32_t next_token(Client& client, LogitRow& row);
   void accept(Client& client, int32_t token);
   void settle_score(const BatchPart& part);
+  void answer_best(Client& client);
 
   const lh_model& model_;
   llama_context* ctx_;

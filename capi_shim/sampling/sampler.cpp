@@ -73,6 +73,19 @@ bool has_penalty(const lh_sampling_params& p) {
                                   p.penalty_present != 0.0F);
 }
 
+std::vector<std::string_view> texts_of_choices(const lh_sampling_params& p) {
+  deref(p.choices, "choices");
+  deref(p.choice_size, "choice_size");
+  std::vector<std::string_view> texts;
+  texts.reserve(static_cast<size_t>(p.n_choices));
+  for (int32_t i = 0; i < p.n_choices; ++i) {
+    require_range("choice_size", p.choice_size[i], 0, INT32_MAX);
+    texts.emplace_back(&deref(p.choices[i], "choices element"),
+                       static_cast<size_t>(p.choice_size[i]));
+  }
+  return texts;
+}
+
 std::unique_ptr<Constraint> start_gbnf(const lh_model& model, const char* text) {
   const auto token_of_text = [&](std::string_view token) {
     const auto size = static_cast<int32_t>(token.size());
@@ -106,21 +119,20 @@ std::shared_ptr<const Constraint> SamplerCache::constraint(const lh_model& model
   return constraint_;
 }
 
-std::shared_ptr<const Choices> SamplerCache::choices(const lh_sampling_params& p) {
-  deref(p.choices, "choices");
-  deref(p.choice_size, "choice_size");
-  std::vector<std::string_view> texts;
-  texts.reserve(static_cast<size_t>(p.n_choices));
-  for (int32_t i = 0; i < p.n_choices; ++i) {
-    require_range("choice_size", p.choice_size[i], 0, INT32_MAX);
-    texts.emplace_back(&deref(p.choices[i], "choices element"),
-                       static_cast<size_t>(p.choice_size[i]));
-  }
-  if (!choices_ || !std::equal(texts.begin(), texts.end(), choices_->texts().begin(),
-                               choices_->texts().end())) {
-    choices_ =
-        std::make_shared<Choices>(std::vector<std::string>(texts.begin(), texts.end()));
-  }
+std::shared_ptr<const Choices> SamplerCache::choices(const lh_model& model,
+                                                     const lh_sampling_params& p,
+                                                     const lh_choice_paths* paths) {
+  const std::vector<std::string_view> texts = texts_of_choices(p);
+  const bool has_texts =
+      choices_ && std::equal(texts.begin(), texts.end(), choices_->texts()->begin(),
+                             choices_->texts()->end());
+  if (has_texts && choices_->has_paths(paths)) return choices_;
+  auto owned = has_texts
+                   ? choices_->texts()
+                   : std::make_shared<const Choices::Texts>(texts.begin(), texts.end());
+  choices_ = paths == nullptr
+                 ? std::make_shared<Choices>(std::move(owned), model)
+                 : std::make_shared<Choices>(std::move(owned), model, *paths);
   return choices_;
 }
 
@@ -181,11 +193,15 @@ void Penalties::apply(float* logits) const {
 void check_sampling(const lh_model& model, const lh_sampling_params& p) {
   check(model, p);
   SamplerCache cache;
-  if (p.n_choices > 0) cache.choices(p);
+  if (p.n_choices > 0) {
+    const std::vector<std::string_view> texts = texts_of_choices(p);
+    Choices::check({texts.begin(), texts.end()});
+  }
   if (has_grammar(p)) cache.constraint(model, p);
 }
 
-Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache)
+Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache,
+                 const lh_choice_paths* paths)
     : model_(&model),
       // libllama takes this one value to mean "draw a seed".
       seed_(p.seed == LLAMA_DEFAULT_SEED ? 0 : p.seed),
@@ -198,12 +214,13 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     dry_ = std::make_unique<Dry>(cache.breakers(model, p), p);
   }
   if (p.n_choices > 0) {
-    choices_ = cache.choices(p);
-    start_ = std::make_shared<GrammarMatcher>(choices_->grammar(), model);
+    auto mine = std::make_unique<ChoiceConstraint>(cache.choices(model, p, paths), model);
+    choice_ = mine.get();
+    constraint_ = std::move(mine);
   } else if (has_grammar(p)) {
     start_ = cache.constraint(model, p);
+    constraint_ = start_->copy();
   }
-  if (start_) constraint_ = start_->copy();
   if (greedy_) return;
   const float temperature = std::max(p.temperature, kLeastTemperature);
 
@@ -238,6 +255,13 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
   }
   add_chain(llama_sampler_init_temp(temperature));
   add_chain(llama_sampler_init_dist(seed_));
+}
+
+const Choices* Sampler::sought() const {
+  const bool is_plain = greedy_ && bias_->empty() && !penalties_.enabled() && !dry_;
+  if (choice_ == nullptr || !is_plain) return nullptr;
+  const Choices& choices = choice_->choices();
+  return choices.only(Choices::kStart) < 0 ? &choices : nullptr;
 }
 
 void Sampler::add_chain(llama_sampler* sampler) {
@@ -340,7 +364,7 @@ int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates
   if (constraint_ && (token == kNothingLeft || !constraint_->allows(token))) {
     // A model without chats hardly ever ends an answer by a token for that: whatever
     // does not go on to a longer choice ends one that is whole.
-    if (choices_ && constraint_->is_complete()) return kEnd;
+    if (has_choices() && constraint_->is_complete()) return kEnd;
     token = pick(row, true, candidates);
   }
   if (token == kNothingLeft) {
@@ -388,8 +412,8 @@ std::string Sampler::why_stuck(const std::string& text) const {
   if (!constraint_) {
     return "no token may come" + after + ": logit_bias and ignore_eos forbid them all";
   }
-  return (choices_ ? "choices" : "grammar") + std::string(" cannot be finished") + after +
-         ": no token may come there, and the text is not whole" +
+  return (has_choices() ? "choices" : "grammar") + std::string(" cannot be finished") +
+         after + ": no token may come there, and the text is not whole" +
          (!bias_->empty() ? " (logit_bias forbids tokens)" : "");
 }
 

@@ -33,7 +33,10 @@ class SamplerCache {
   // What has to follow the grammar of params, at its start.
   std::shared_ptr<const Constraint> constraint(const lh_model& model,
                                                const lh_sampling_params& params);
-  std::shared_ptr<const Choices> choices(const lh_sampling_params& params);
+  // Null `paths`: the choices' own cuts, whatever the prompt.
+  std::shared_ptr<const Choices> choices(const lh_model& model,
+                                         const lh_sampling_params& params,
+                                         const lh_choice_paths* paths);
   std::shared_ptr<const Bias> bias(const lh_sampling_params& params);
   std::shared_ptr<const DryBreakers> breakers(const lh_model& model,
                                               const lh_sampling_params& params);
@@ -76,8 +79,9 @@ class Sampler {
   static constexpr int32_t kEnd = -2;          // the answer ends here, without a token
 
   // Throws Error: LH_INVALID_ARGUMENT for a value out of range, LH_SAMPLER_ERROR for a
-  // grammar that cannot be parsed.
-  Sampler(const lh_model& model, const lh_sampling_params& params, SamplerCache& cache);
+  // grammar that cannot be parsed. `paths`: see lh_request.
+  Sampler(const lh_model& model, const lh_sampling_params& params, SamplerCache& cache,
+          const lh_choice_paths* paths = nullptr);
 
   uint32_t seed() const { return seed_; }
   bool is_greedy() const { return greedy_; }
@@ -98,12 +102,8 @@ class Sampler {
   std::vector<int32_t> forced_tokens();
   void take(int32_t token);
 
-  // Whether nothing can follow on `text` but the end of the answer, or only what is
-  // known.
-  bool is_settled(const std::string& text) const {
-    if (choices_) return choices_->find(text, false) != nullptr;
-    return constraint_ && constraint_->is_at_end();
-  }
+  // Whether nothing can follow but the end of the answer, or only what is known.
+  bool is_settled() const { return constraint_ && constraint_->is_at_end(); }
 
   // Whether the first n_bytes of what the tokens add are an answer as it was asked for.
   bool is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const;
@@ -111,7 +111,17 @@ class Sampler {
   // Why kNothingLeft came after `text`.
   std::string why_stuck(const std::string& text) const;
 
-  const Choices* choices() const { return choices_.get(); }
+  bool has_choices() const { return choice_ != nullptr; }
+  // Choices of which the most probable is wanted, as the model itself has them; null: the
+  // answer is drawn token by token.
+  const Choices* sought() const;
+  // That was found: it ends with this node of theirs. What is written then is its path.
+  void aim_at(int32_t node) { choice_->aim_at(node); }
+  int32_t aimed_token() const { return choice_->aimed_token(); }
+  // Of choices: the answer that was written.
+  std::string choice(const std::string& written, bool is_complete) const {
+    return choice_->text(written, is_complete);
+  }
 
  private:
   void add_chain(llama_sampler* sampler);
@@ -128,10 +138,10 @@ class Sampler {
   std::shared_ptr<const SamplerCache::Bias> bias_;
   Penalties penalties_;
   std::unique_ptr<Dry> dry_;
-  std::shared_ptr<const Choices> choices_;
   std::shared_ptr<const Constraint> start_;  // none: all texts are as asked for
   std::unique_ptr<Constraint> constraint_;
-  SamplerPtr chain_;  // empty when greedy
+  ChoiceConstraint* choice_ = nullptr;  // the constraint, if it is one of choices
+  SamplerPtr chain_;                    // empty when greedy
 };
 
 }  // namespace lh

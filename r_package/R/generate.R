@@ -22,7 +22,7 @@ generate <- function(
   top_k = 40L,
   top_p = 1.0,
   temperature = 0.0,
-  repeat_last_n = 0L,
+  repeat_last_n = 64L,
   penalty_repeat = 1.0,
   seed = 1234L,
   clean = FALSE,

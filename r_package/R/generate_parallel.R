@@ -86,7 +86,8 @@
 #'   from all.
 #' @param temperature 0 or less always takes the most likely token. Larger values draw, and
 #'   the larger, the wilder.
-#' @param repeat_last_n Number of last tokens that the penalties look at; 0: none, -1: all.
+#' @param repeat_last_n Number of last tokens that the penalties look at, if one is set;
+#'   0: none, -1: all.
 #' @param penalty_repeat Penalty for tokens that are among those; 1: none.
 #' @param seed Start of the random numbers. Each prompt has its own, derived from the seed
 #'   and the prompt's place in the vector. Negative or NULL: a new one each time, which
@@ -119,8 +120,8 @@
 #'   a text is taken for a special token.
 #' @param system With `chat = TRUE`: text of a system message that comes before each prompt.
 #' @param choices Texts of which each answer is one, such as `c("yes", "no")`: exactly,
-#'   without quotes or a space before it, whatever characters they have. Thousands are
-#'   fine. A factor stands for its levels; a list has a vector for each prompt, or NULL for
+#'   without quotes or a space before it, whatever characters they have; with `temperature`
+#'   0 the most probable one, as [classify_parallel()] has it. Thousands are fine. A factor stands for its levels; a list has a vector for each prompt, or NULL for
 #'   none. Not together with `grammar`. An answer is known as soon as only one choice is
 #'   left, so that it may take fewer tokens than its text has.
 #' @param n Number of samples of each prompt, see below. More than one need a `temperature`
@@ -204,7 +205,7 @@ generate_parallel <- function(
   top_k = 40L,
   top_p = 1.0,
   temperature = 0.0,
-  repeat_last_n = 0L,
+  repeat_last_n = 64L,
   penalty_repeat = 1.0,
   seed = 1234L,
   progress = interactive(),

@@ -44,7 +44,7 @@ quick_llama <- function(
   top_k = 40L,
   top_p = 1.0,
   temperature = 0.0,
-  repeat_last_n = 0L,
+  repeat_last_n = 64L,
   penalty_repeat = 1.0,
   system_prompt = "You are a helpful assistant.",
   auto_format = TRUE,

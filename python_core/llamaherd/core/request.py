@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,6 +46,39 @@ class TokenTree:
         return self.tokens.tobytes() + self.parents.tobytes()
 
 
+class ChoicePaths(str):
+    """Ways to write choices behind a prompt, as a tree of tokens.
+
+    The text itself is the hash of all of it: equal trees compare equal, and a journal can
+    tell requests that have different ones.
+
+    Attributes:
+        tokens: int32[n_nodes].
+        parents: int32[n_nodes], each less than the node's own number; -1: the prompt.
+        choices: int32[n_nodes]: number of the choice that ends with the node; -1: none.
+        depth: Tokens of the longest path.
+    """
+
+    __slots__ = ("choices", "depth", "parents", "tokens")
+    tokens: array[int]
+    parents: array[int]
+    choices: array[int]
+    depth: int
+
+    def __new__(  # noqa: PYI034 - typing.Self is of Python 3.11
+        cls, tokens: array[int], parents: array[int], choices: array[int], depth: int
+    ) -> ChoicePaths:
+        """Hash and keep the arrays, which must not change any more."""
+        content = b"".join(each.tobytes() for each in (tokens, parents, choices))
+        self = super().__new__(cls, hashlib.sha256(content).hexdigest())
+        self.tokens, self.parents, self.choices = tokens, parents, choices
+        self.depth = depth
+        return self
+
+    def __reduce__(self) -> tuple[type[ChoicePaths], tuple[object, ...]]:
+        return ChoicePaths, (self.tokens, self.parents, self.choices, self.depth)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is asked of the engine.
@@ -63,6 +97,8 @@ class Request:
         priority: Requests with a higher one go first, and take the slots of others.
         is_whole: Of a prefix: it is somebody's whole prompt, and its logits are kept.
         tree: Generate nothing, but tell the log-probabilities of these tokens.
+        paths: Ways to write the choices of `sampling`; None: it has none, or the engine
+            finds them itself.
         logprobs: Of how many of the most likely tokens the log-probabilities are wanted,
             beside each token of the answer; None: of none.
     """
@@ -78,6 +114,7 @@ class Request:
     priority: int = 0
     is_whole: bool = False
     tree: TokenTree | None = None
+    paths: ChoicePaths | None = None
     logprobs: int | None = None
 
 

@@ -145,8 +145,8 @@ class SamplingParams:
         min_p: Least probability, relative to the most likely token; 0: off.
         typical_p: Mass of locally typical tokens to keep; 1: all (arXiv 2202.00666).
         top_n_sigma: Standard deviations below the largest logit to keep; <= 0: off.
-        repeat_last_n: Tokens, prompt included, that the penalties look at; 0: none;
-            -1: all.
+        repeat_last_n: Tokens, prompt included, that the penalties look at, if one is
+            set; 0: none; -1: all.
         penalty_repeat: Divides the logits of seen tokens; 1: off.
         penalty_freq: Subtracted once for each time that a token was seen; 0: off.
         penalty_present: Subtracted once for a token that was seen; 0: off.
@@ -167,10 +167,10 @@ class SamplingParams:
             Rust's crate regex, without lookarounds.
         grammar: What the answer must follow: GBNF text with a rule `root`, or a Lark
             grammar as llguidance has them, which begins with `%llguidance`.
-        choices: Texts of which the answer is one, exactly; not beside a grammar. A space
-            that the model puts before it is left out. Of schema, regex, grammar and
-            choices there can be one. If a longer one starts with it, it
-            is the answer where the model goes on in any other way than to the longer one.
+        choices: Texts of which the answer is one, exactly: with temperature 0 the most
+            probable one. A space before it is left out. One that a longer one starts with
+            is the answer where the model goes on in any other way than to that.
+            Of schema, regex, grammar and choices there can be one.
         ignore_eos: Never end before `max_tokens`.
         max_tokens: Tokens to generate at most; None: that of the call, or if that is
             None, too, with choices as many as any of them can take, with a schema 512,
@@ -189,7 +189,7 @@ class SamplingParams:
     min_p: float = _real(0.05, 0.0, 1.0)
     typical_p: float = _real(1.0, 0.0, 1.0)
     top_n_sigma: float = _real(-1.0, -1e6, 1e6)
-    repeat_last_n: int = _integer(0, -1)
+    repeat_last_n: int = _integer(64, -1)
     penalty_repeat: float = _real(1.0, 1e-6, 1e6)
     penalty_freq: float = _real(0.0, -1e6, 1e6)
     penalty_present: float = _real(0.0, -1e6, 1e6)
@@ -239,6 +239,11 @@ class SamplingParams:
         return 1 + max(len(text.encode()) for text in self.choices)
 
     @property
+    def has_penalty(self) -> bool:
+        """Whether seen tokens are penalized."""
+        return any(getattr(self, name) != _DEFAULTS[name] for name in PENALTIES)
+
+    @property
     def is_greedy(self) -> bool:
         """Whether equal prompts are bound to get equal answers."""
         return self.temperature <= 0.0
@@ -247,9 +252,11 @@ class SamplingParams:
 _FIELDS = fields(SamplingParams)
 # Those that the shim takes as they are.
 PLAIN_SETTINGS = tuple(each.name for each in _FIELDS if each.metadata["is_plain"])
+_DEFAULTS = {each.name: each.default for each in _FIELDS}
+PENALTIES = ("penalty_repeat", "penalty_freq", "penalty_present")
 # Those that say what an answer has to follow.
 CONSTRAINTS = ("schema", "regex", "grammar", "choices")
-# Those that are worked into a `Request`; None: those of the call.
+# Worked into a `Request`; None: those of the call.
 OF_REQUEST = ("max_tokens", "stop", "seed")
 
 
@@ -288,10 +295,11 @@ class SamplingSettings(TypedDict, total=False):
 
 
 def changed_fields(params: SamplingParams) -> list[str]:
-    """Names of the fields that differ from the defaults."""
-    default = SamplingParams()
-    return [
-        each.name
-        for each in _FIELDS
-        if getattr(params, each.name) != getattr(default, each.name)
-    ]
+    """Names of the fields that differ from the defaults.
+
+    With a penalty its window is among them: it was 0 by default once, and journals have
+    answers of that time, which no penalty changed.
+    """
+    changed = [name for name in _DEFAULTS if getattr(params, name) != _DEFAULTS[name]]
+    is_window = params.has_penalty and "repeat_last_n" not in changed
+    return [*changed, "repeat_last_n"] if is_window else changed

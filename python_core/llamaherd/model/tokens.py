@@ -87,14 +87,25 @@ def prompt_tokens(
     Raises:
         TypeError: `prompt` is neither text nor token ids.
         ValueError: It is not valid Unicode, or an id does not fit into 32 bits.
-        TokenizeError: llama_tokenize fails.
+        TokenizeError: llama_tokenize fails, or an id is none of the vocabulary's.
     """
     if not isinstance(prompt, str):
-        return token_array(name, prompt)
+        tokens = token_array(name, prompt)
+        _check_ids(tokens, model.info.n_vocab)
+        return tokens
     how = vocabulary.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
     with tokenizing(), model.using() as handle:
         return vocabulary.tokenize_prompt(handle, text, how)
+
+
+def _check_ids(tokens: array[int], n_vocab: int) -> None:
+    if tokens and not 0 <= min(tokens) <= max(tokens) < n_vocab:
+        i, wrong = next((i, t) for i, t in enumerate(tokens) if not 0 <= t < n_vocab)
+        raise TokenizeError(
+            f"the prompt's token {i} is {wrong}, but the model's token ids are 0 to "
+            f"{n_vocab - 1}"
+        )
 
 
 @contextmanager

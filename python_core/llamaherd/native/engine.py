@@ -16,7 +16,7 @@ from llamaherd.native.shim import check, ffi, free_early, free_with, lib
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.request import Request, Shape, TokenTree
+    from llamaherd.core.request import ChoicePaths, Request, Shape, TokenTree
     from llamaherd.native._shim import CData
 
 _MAX_SETTINGS = 1024  # kept in native form; grammars can be large
@@ -146,6 +146,8 @@ class NativeEngine:
             native.sampling, _ = self._sampling(request)
             native.step_forced = STEP_FORCED
             native.sampling.seed = request.seed
+            if request.paths is not None:
+                native.paths, kept = _native_paths(request.paths)
         check(lib.lh_engine_submit(self._engine, native, self._error), self._error)
         del kept  # what `native` points to, until here
 
@@ -333,6 +335,17 @@ def _native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
     native.token = tokens
     native.parent = parents
     return native, [native, tokens, parents]
+
+
+def _native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
+    native = ffi.new("lh_choice_paths *")
+    each = [
+        ffi.from_buffer("int32_t[]", values)
+        for values in (paths.tokens, paths.parents, paths.choices)
+    ]
+    native.n_nodes = len(paths.tokens)
+    native.token, native.parent, native.choice = each
+    return native, [native, *each]
 
 
 def _logprobs(info: CData) -> _Logprobs:

@@ -315,6 +315,7 @@ def find_copies(requests: Sequence[Request]) -> dict[int, int]:
             request.shape,
             request.problem,
             request.logprobs,
+            request.paths,
             None if request.tree is None else request.tree.to_bytes(),
         )
         original = first.setdefault(key, i)

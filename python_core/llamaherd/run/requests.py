@@ -7,20 +7,24 @@ import secrets
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from llamaherd.core import checks
+from llamaherd.core.effects import stop_problem, warn_idle
 from llamaherd.core.errors import TokenizeError
-from llamaherd.core.request import Request, too_long
+from llamaherd.core.request import ChoicePaths, Request, too_long
 from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.model.chat import chat_prompts
 from llamaherd.model.tokens import PARSE_SPECIAL, prompt_tokens
 from llamaherd.native import shim
 from llamaherd.native.engine import check_sampling
+from llamaherd.run.choices import ChoiceCuts
 from llamaherd.run.constraints import Constraints
 from llamaherd.run.settings import params_of_call, params_of_prompts
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from llamaherd.core.sampling import SamplingSettings
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
@@ -85,30 +89,38 @@ def make_requests(
     each = constraints.of_prompts(_checked_params(params, len(given)))
     at = range(len(given)) if places is None else places
     _check_samples(n, each)
-    _check_common(model, each, constraints)
-    tokens = [
+    _check_common(model, each, of_call, constraints)
+    read = [
         tokens_or_problem(model, f"prompts[{place}]", prompt, parse_special)
         for place, prompt in zip(at, given, strict=True)
     ]
     requests = []
-    n_answer: dict[object, int] = {}
+    warn_idle(each, of_call.stop)
+    cuts = ChoiceCuts(model, parse_special, chat=chat)
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
-        kind = (own.choices, own.schema is None)
-        if kind not in n_answer:
-            n_answer[kind] = own.n_answer
         shape, problem = _shape_or_problem(constraints, own, i)
+        tokens, unread = read[i]
+        stop, paths = _stop_of(own, of_call), None
+        if own.choices is not None:
+            unread = unread or stop_problem(stop, tuple(own.choices))
+            stop = ()  # an answer ends with its choice
+            if tokens and not unread:
+                tokens, paths, unread = _cut_or_problem(cuts, prompt, tokens, own.choices)
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
         request = Request(
-            tokens=tokens[i][0],
-            problem=tokens[i][1] or problem,
-            max_tokens=own.max_tokens or of_call.max_tokens or n_answer[kind],
+            tokens=tokens,
+            problem=unread or problem,
+            max_tokens=own.max_tokens
+            or of_call.max_tokens
+            or (own.n_answer if paths is None else paths.depth),
             sampling=own,
             shape=shape,
-            stop=tuple((of_call.stop if own.stop is None else own.stop) or ()),
+            stop=stop,
             seed=shim.derive_seed(own_base, at[i]),
             text=prompt if isinstance(prompt, str) else None,
             priority=priority,
             logprobs=logprobs,
+            paths=paths,
         )
         if not request.problem:
             problem = too_long(request, model.n_ctx_train, "the model was trained for")
@@ -169,6 +181,16 @@ def tokens_or_problem(
         return array("i"), str(error)
 
 
+def _cut_or_problem(
+    cuts: ChoiceCuts, prompt: object, tokens: array[int], choices: Collection[str]
+) -> tuple[array[int], ChoicePaths | None, str]:
+    """A prompt's tokens and the ways to write choices behind it, or the problem."""
+    try:
+        return *cuts.cut(prompt, tokens, cast("Sequence[str]", choices)), ""
+    except TokenizeError as error:
+        return tokens, None, str(error)
+
+
 def _shape_or_problem(
     constraints: Constraints, params: SamplingParams, i: int
 ) -> tuple[Shape | None, str]:
@@ -219,7 +241,10 @@ def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
 
 
 def _check_common(
-    model: Model, each: Sequence[SamplingParams], constraints: Constraints
+    model: Model,
+    each: Sequence[SamplingParams],
+    of_call: SamplingParams,
+    constraints: Constraints,
 ) -> None:
     """Checks what no prompt could be answered with, before anything runs.
 
@@ -234,6 +259,12 @@ def _check_common(
         for name in (*CONSTRAINTS, "logit_bias")
         if all(getattr(own, name) == getattr(each[0], name) for own in different)
     }
+    problems = {
+        stop_problem(_stop_of(own, of_call), tuple(own.choices or ()))
+        for own in different
+    }
+    if len(problems) == 1 and "" not in problems:
+        raise ValueError(*problems)
     params = SamplingParams(**common)
     if len(params.logit_bias) > model.n_vocab:
         raise ValueError(
@@ -243,6 +274,11 @@ def _check_common(
     shape = constraints.shape(params)
     with model.using() as handle:
         check_sampling(handle, params, shape)
+
+
+def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
+    """The stop texts of a prompt."""
+    return tuple((of_call.stop if own.stop is None else own.stop) or ())
 
 
 def _base_seed(seed: int | None) -> int:

@@ -330,6 +330,10 @@ static void test_choices(lh_model* model) {
   answer(engine, model, "He lives in New York. Where does he live? In", &sampling, 14,
          text);
   CHECK(strcmp(text, "New York") == 0);
+  /* A token tells Paris from the others, but not one of these from the other. */
+  sampling.n_choices = 2;
+  sampling.choices = kChoices + 1;
+  sampling.choice_size = kSizes + 1;
   CHECK(submit(engine, model, 1, "The city is", &sampling, 1, -1) == LH_OK);
   CHECK(run_all(engine) == 1 && lh_client_get(engine, 1, &info, &error) == LH_OK);
   CHECK(info.finish == LH_FINISH_LENGTH && info.complete == 0);

@@ -7,7 +7,6 @@
 
 #include "choices.hpp"
 #include "engine_fixture.hpp"
-#include "grammar_matcher.hpp"
 #include "guard.hpp"
 #include "sampler.hpp"
 
@@ -56,7 +55,7 @@ struct Texts {
 
 std::string reason(const std::vector<std::string>& texts) {
   try {
-    const lh::Choices choices(texts);
+    lh::Choices::check(texts);
   } catch (const lh::Error& e) {
     CHECK(e.code() == LH_INVALID_ARGUMENT);
     return e.what();
@@ -211,10 +210,10 @@ TEST_CASE("whatever does not go on to a longer choice ends one that is whole") {
       return sampler.sample(peaks, room);
     };
     CHECK(draw('a') == 'a');
-    CHECK(!sampler.is_settled("a"));
+    CHECK(!sampler.is_settled());
     const int32_t then = draw(next);
     CHECK(then == (next == 'x' ? lh::Sampler::kEnd : next));
-    CHECK(sampler.is_settled("ab"));
+    CHECK(sampler.is_settled() == (next == kB));
   }
 }
 
@@ -242,29 +241,106 @@ TEST_CASE("a choice is told when it is known, without the space before it") {
   CHECK(std::string(f.engine.get(1).text).size() == 6);
 }
 
-TEST_CASE("the space before a choice is told from one that is part of it") {
-  const auto find = [](const lh::Choices& choices, const char* answer, bool is_over) {
-    const std::string* found = choices.find(answer, is_over);
-    return found == nullptr ? "(none)" : *found;
+TEST_CASE("a space before a choice is told from one that is part of it") {
+  const auto model = toy::model();
+  const auto end_of = [&](const lh::Choices& choices, const std::string& text) {
+    int32_t node = lh::Choices::kStart;
+    for (const char c : text) node = choices.child(node, static_cast<uint8_t>(c));
+    return node;
   };
-  const lh::Choices plain({"a", "ab", "long"});
-  CHECK(find(plain, " a", true) == "a");
-  CHECK(find(plain, " a", false) == "(none)");
-  CHECK(find(plain, "ab", false) == "ab");
-  CHECK(find(plain, " l", false) == "long");
-  CHECK(find(plain, "x", true) == "(none)");
-  CHECK(find(plain, "", false) == "(none)");
-  CHECK(plain.bare(" ").empty());
-  CHECK(plain.bare("").empty());
-  CHECK(plain.bare(" lo") == "lo");
-  const lh::Choices spaced({"a", " a", " bc", "b"});
-  CHECK(find(spaced, " a", true) == " a");
-  CHECK(find(spaced, " a", false) == " a");
-  CHECK(find(spaced, " b", true) == "b");
-  CHECK(find(spaced, " b", false) == "(none)");
-  CHECK(find(spaced, "a", true) == "a");
-  CHECK(spaced.bare(" b") == " b");
-  CHECK(spaced.bare(" x") == "x");
+  const auto of = [&](const lh::Choices::Texts& texts) {
+    return lh::Choices(std::make_shared<const lh::Choices::Texts>(texts), *model);
+  };
+  const lh::Choices plain = of({"a", "ab", "long"});
+  CHECK(plain.ended_by(end_of(plain, " a")) == 0);
+  CHECK(plain.only(end_of(plain, " a")) == -1);
+  CHECK(plain.only(end_of(plain, "ab")) == 1);
+  CHECK(plain.only(end_of(plain, " l")) == 2);
+  CHECK(plain.child(lh::Choices::kStart, 'x') == lh::Choices::kStart);
+  CHECK(plain.text(end_of(plain, " a"), " a", true) == "a");
+  CHECK(plain.text(end_of(plain, " lo"), " lo", true) == "long");
+  CHECK(plain.text(end_of(plain, " lo"), " lo", false) == "lo");
+  CHECK(plain.text(end_of(plain, " "), " ", false).empty());
+  CHECK(plain.text(lh::Choices::kStart, "", false).empty());
+  const lh::Choices spaced = of({"a", " a", " bc", "b"});
+  CHECK(spaced.ended_by(end_of(spaced, " a")) == 1);
+  CHECK(spaced.ended_by(end_of(spaced, "a")) == 0);
+  CHECK(spaced.ended_by(end_of(spaced, " b")) == 3);
+  CHECK(spaced.text(end_of(spaced, " bc"), " bc", true) == " bc");
+}
+
+TEST_CASE("paths of choices have to be a tree whose leaves are choices") {
+  const auto model = toy::model();
+  const auto texts =
+      std::make_shared<const lh::Choices::Texts>(lh::Choices::Texts{"ab", "ac"});
+  const int32_t tokens[] = {'a', 'b', 'c'};
+  const auto message = [&](std::vector<int32_t> parents, std::vector<int32_t> choices) {
+    const lh_choice_paths paths{3, tokens, parents.data(), choices.data()};
+    try {
+      const lh::Choices made(texts, *model, paths);
+      CHECK(made.has_paths(&paths));
+      CHECK(!made.has_paths(nullptr));
+    } catch (const lh::Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(message({-1, 0, 0}, {-1, 0, 1}).empty());
+  CHECK(message({-1, 1, 0}, {-1, 0, 1}).find("paths parent[1]") == 0);
+  CHECK(message({-1, 0, 0}, {-1, 0, 2}).find("paths choice[2]") == 0);
+  CHECK(message({-1, 0, 0}, {-1, 0, -1}).find("paths choice[2] is -1") == 0);
+}
+
+TEST_CASE("the most probable choice is the one that all paths are weighed for") {
+  const std::vector<std::string> list = {"ab", "ac", "b", "bcd", "cc", "cd", "c"};
+  const Texts texts(list);
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; ++round) {
+    const std::string prompt = "prompt " + std::to_string(random());
+    // All continuations scored, with a space and without one.
+    const auto model = toy::model();
+    const lh::Choices choices(std::make_shared<const lh::Choices::Texts>(list), *model);
+    const lh_score tree{static_cast<int32_t>(choices.tokens().size()),
+                        choices.tokens().data(), choices.parents().data()};
+    Fixture f;
+    fake::settings().eos_share = 0;
+    Request scored(1, toy::tokens(prompt), 4);
+    scored.native.score = &tree;
+    toy::submit(f.engine, scored);
+    Request asked(2, toy::tokens(prompt), 4);
+    texts.put(asked.sampling);
+    toy::submit(f.engine, asked);
+    Request told(3, toy::tokens(prompt), 4);
+    texts.put(told.sampling);
+    told.native.logprobs = 1;
+    toy::submit(f.engine, told);
+    toy::run_all(f.engine);
+    const double* scores = f.engine.get(1).scores;
+    std::vector<double> sums;
+    double best = -1e9;
+    int32_t winner = -1;
+    for (size_t k = 0; k < choices.tokens().size(); ++k) {
+      const int32_t p = choices.parents()[k];
+      sums.push_back(scores[k] + (p < 0 ? 0.0 : sums[static_cast<size_t>(p)]));
+      if (choices.ends()[k] < 0) continue;
+      double rest = 1.0;
+      for (size_t c = 0; c < choices.tokens().size(); ++c) {
+        if (choices.parents()[c] == static_cast<int32_t>(k)) rest -= std::exp(scores[c]);
+      }
+      const double whole = sums[k] + std::log(std::max(rest, 1e-7));
+      if (whole > best) {
+        best = whole;
+        winner = choices.ends()[k];
+      }
+    }
+    CHECK(std::string(f.engine.get(2).text) == list[static_cast<size_t>(winner)]);
+    CHECK(std::string(f.engine.get(3).text) == list[static_cast<size_t>(winner)]);
+    CHECK(f.engine.get(2).finish == LH_FINISH_EOG);
+    CHECK(f.engine.get(2).complete == 1);
+    CHECK(f.engine.get(2).n_scores == 0);
+    CHECK(f.engine.get(3).n_generated == f.engine.get(2).n_generated);
+    CHECK(f.engine.get(3).n_logprobs == f.engine.get(3).n_generated);
+  }
 }
 
 TEST_CASE("a text that is no choice is named") {
@@ -296,21 +372,23 @@ TEST_CASE("a text that is no choice is named") {
   CHECK(lh_sampling_check(model.get(), nullptr, &error) == LH_INVALID_ARGUMENT);
 }
 
-TEST_CASE("a hundred thousand choices are one grammar of their beginnings") {
-  std::vector<std::string> list;
+TEST_CASE("a hundred thousand choices are one tree of their beginnings") {
+  lh::Choices::Texts list;
   for (int i = 0; i < 100'000; ++i) list.push_back("label " + std::to_string(i));
-  const lh::Choices choices(list);
   const auto model = toy::model();
-  lh::GrammarMatcher matcher(choices.grammar(), *model);
-  CHECK(matcher.allowed_tokens() == std::vector<int32_t>{' ', 'l'});
+  const auto choices = std::make_shared<const lh::Choices>(
+      std::make_shared<const lh::Choices::Texts>(list), *model);
+  lh::ChoiceConstraint constraint(choices, *model);
+  CHECK(constraint.allowed_tokens() == std::vector<int32_t>{' ', 'l'});
   for (const char c : std::string(" label 99999")) {
-    CHECK(!matcher.is_complete() == (matcher.allows(fake::kEos) == false));
-    matcher.accept(static_cast<uint8_t>(c));
+    CHECK(!constraint.is_complete() == (constraint.allows(fake::kEos) == false));
+    constraint.accept(static_cast<uint8_t>(c));
   }
-  CHECK(matcher.is_at_end());
+  CHECK(constraint.is_at_end());
 }
 
 TEST_CASE("large settings are there once, however many ask for the same") {
+  const auto model = toy::model();
   lh::SamplerCache cache;
   lh_sampling_params p = toy::greedy();
   const Texts texts({"a", "b"});
@@ -320,15 +398,15 @@ TEST_CASE("large settings are there once, however many ask for the same") {
   p.n_logit_bias = 2;
   p.logit_bias_token = tokens;
   p.logit_bias_value = values;
-  const auto choices = cache.choices(p);
+  const auto choices = cache.choices(*model, p, nullptr);
   const auto bias = cache.bias(p);
   const Texts same({"a", "b"});
   same.put(p);
-  CHECK((cache.choices(p) == choices));
+  CHECK((cache.choices(*model, p, nullptr) == choices));
   CHECK((cache.bias(p) == bias));
   const Texts other({"a", "c"});
   other.put(p);
   p.n_logit_bias = 1;
-  CHECK((cache.choices(p) != choices));
+  CHECK((cache.choices(*model, p, nullptr) != choices));
   CHECK((cache.bias(p) != bias));
 }

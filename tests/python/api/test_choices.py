@@ -80,10 +80,82 @@ def test_the_model_says_which(context: lh.Context) -> None:
 
 def test_a_choice_can_be_the_beginning_of_another(context: lh.Context) -> None:
     cities = ["New York", "New York City Hall", "New Orleans"]
-    story = "He lives in {}. She lives in Rome. He lives in"
-    prompts = [story.format("New York"), story.format("New York City Hall")]
+    prompts = [f"Name: {city}. " * 3 + "Name:" for city in cities[:2]]
     out = lh.generate_parallel(context, prompts, choices=cities)
     assert out.texts == cities[:2]
+
+
+LABELS = ["Sports", "Business", "Science", "Politics", "Sport and games", "Business news"]
+
+
+@pytest.mark.parametrize("logprobs", [None, 0, 2])
+@pytest.mark.parametrize("labels", [LABELS[:4], LABELS, ["a lot", "lots", "a little"]])
+def test_the_choice_is_the_label_that_is_most_probable(
+    context: lh.Context, labels: list[str], logprobs: int | None
+) -> None:
+    texts = ["The match ended 2:1", "Shares fell", "A new planet", "film number 0"]
+    prompts = [
+        make(text)
+        for text in texts
+        for make in (
+            lambda text: f"{text} Topic:",
+            lambda text: f"Review: the {text} was great. Sentiment:",
+            lambda text: f"Headline: {text}\nLabel: ",
+            lambda text: chat(context, f"Topic of this text? {text}"),
+        )
+    ]
+    found = lh.classify_parallel(context, prompts, labels)
+    out = lh.generate_parallel(context, prompts, choices=labels, logprobs=logprobs)
+    assert out.texts == found.labels
+    assert out.complete == [True] * len(prompts)
+    if logprobs is not None:
+        assert all(len(one.logprobs) == len(one.tokens) > 0 for one in out)
+
+
+def test_a_choice_behind_an_opening_quote_has_no_space(context: lh.Context) -> None:
+    prompt = 'The capital of France is "Paris". The capital of Italy is "'
+    one = lh.generate(context, prompt, choices=["Rome", "Paris"])
+    assert one.text == "Rome"
+    assert lh.detokenize(context.model, one.tokens)[0] == "R"
+
+
+def test_a_choice_is_drawn_as_often_as_it_is_probable(context: lh.Context) -> None:
+    prompt = "Review: the film number 0 was great. Sentiment:"
+    found = lh.classify_parallel(context, [prompt], LABELS)
+    free = {"top_k": 0, "min_p": 0.0}
+    drawn = lh.generate_parallel(
+        context, [prompt] * 200, choices=LABELS, temperature=1.0, **free
+    ).texts
+    for label, p in zip(LABELS, found.probs[0], strict=True):
+        assert abs(drawn.count(label) / 200 - p) < 0.12
+
+
+def test_a_stop_text_cannot_cut_a_choice(context: lh.Context) -> None:
+    cities = ["New York", "Boston"]
+    with pytest.raises(ValueError, match="part of the choice 'New York'"):
+        lh.generate(context, "a", choices=cities, stop=" ")
+    told = "stop has no effect: an answer with choices"
+    params = [SamplingParams(choices=cities, stop=" "), SamplingParams(max_tokens=1)]
+    with pytest.warns(UserWarning, match=told):
+        out = lh.generate_parallel(context, ["a", "b"], params=params)
+    assert "part of the choice" in str(out.errors[0])
+    assert out.errors[1] is None
+    with pytest.warns(UserWarning, match=told):
+        one = lh.generate(context, "I live in", choices=cities, stop="\n")
+    assert one.complete
+
+
+def test_choices_that_are_the_same_tokens_fail(context: lh.Context) -> None:
+    out = lh.generate_parallel(context, ["The answer is "], choices=["yes", " yes"])
+    assert out.texts[0] in {"yes", " yes", None}
+    assert out.errors[0] is None or "same tokens" in out.errors[0]
+
+
+def test_a_token_id_that_the_model_has_not_is_named(context: lh.Context) -> None:
+    out = lh.generate_parallel(context, [[1, -1], [1], [49152]], max_tokens=1)
+    assert "token 1 is -1, but the model's token ids are 0 to 49151" in out.errors[0]
+    assert out.errors[1] is None
+    assert "token 0 is 49152" in out.errors[2]
 
 
 def test_a_choice_that_is_known_takes_no_more_tokens(context: lh.Context) -> None:

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from llamaherd import SamplingParams
-from llamaherd.core.sampling import changed_fields
+from llamaherd.core.sampling import PENALTIES, changed_fields
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,15 @@ def test_only_temperature_makes_it_greedy() -> None:
 def test_changed_fields_are_found() -> None:
     assert changed_fields(SamplingParams()) == []
     assert changed_fields(SamplingParams(top_k=1, min_p=0.0)) == ["top_k", "min_p"]
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_the_window_of_a_penalty_is_among_its_changed_fields(name: str) -> None:
+    penalized = SamplingParams(**{name: 1.5})
+    assert penalized.repeat_last_n == 64
+    assert changed_fields(penalized) == [name, "repeat_last_n"]
+    off = SamplingParams(**{name: 1.5}, repeat_last_n=0)
+    assert changed_fields(off) == ["repeat_last_n", name]
 
 
 def test_it_takes_no_positional_and_no_unknown_arguments() -> None:

@@ -296,7 +296,7 @@ DEFAULTS = {
     "min_p": 0.05,
     "typical_p": 1.0,
     "top_n_sigma": -1.0,
-    "repeat_last_n": 0,
+    "repeat_last_n": 64,
     "penalty_repeat": 1.0,
     "penalty_freq": 0.0,
     "penalty_present": 0.0,

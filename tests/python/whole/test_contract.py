@@ -272,11 +272,11 @@ def test_only_the_guilty_fail(
     params = [good] * 7 + [bad_grammar] + [good] * 2
     out = lh.generate_parallel(context, asked, params=params)
     failed = {
-        1: "invalid token.* = 99999999",
+        1: "token 2 is 99999999, but the model's token ids are 0 to 49151",
         3: "the prompt is empty",
         5: "9001 tokens; with max_tokens .24. that is 9025, more than the 8192",
         7: "grammar",
-        8: "invalid token.* = -7",
+        8: "token 0 is -7, but the model's token ids are 0 to 49151",
     }
     for i, result in enumerate(out):
         if i in failed:
@@ -286,7 +286,6 @@ def test_only_the_guilty_fail(
         else:
             assert result.text == alone(asked[i])
     assert out.stats.n_failed == 5
-    assert out.stats.n_fallbacks > 0
     again = lh.generate_parallel(context, prompts[:3], max_tokens=24)
     assert again.texts == [alone(prompt) for prompt in prompts[:3]]
     assert again.stats.n_fallbacks == 0

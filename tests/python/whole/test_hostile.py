@@ -168,7 +168,7 @@ def test_token_ids_outside_the_vocabulary_fail_alone(context: lh.Context) -> Non
     out = lh.generate_parallel(context, prompts, max_tokens=2)
     assert out[0].error is None
     for result in out[1:]:
-        assert "llama_decode returned -1 (invalid batch)" in result.error
+        assert "but the model's token ids are 0 to" in result.error
 
 
 def test_a_hundred_thousand_prompts(model: lh.Model) -> None:
