@@ -232,10 +232,11 @@ print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
   }
   cat(sprintf("<llamaherd_coded> %d texts%s\n", nrow(x), counts))
   data <- without_coding(x)
-  if (inherits(data, "tbl_df")) {
+  if (inherits(data, "tbl_df") && has_tibble()) {
     print(data, ..., n = n, width = width)
   } else {
-    print_rows(data, n, width, c(coding$text, label, coding$columns["prob"]))
+    first <- c(coding$text, label, coding$columns["prob"])
+    print_rows(without_groups(data), n, width, first)
   }
   invisible(x)
 }
