@@ -236,7 +236,7 @@ print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
     print(data, ..., n = n, width = width)
   } else {
     first <- c(coding$text, label, coding$columns["prob"])
-    print_rows(without_groups(data), n, width, first)
+    print_rows(data, n, width, first)
   }
   invisible(x)
 }
