@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core import installing
 from llamaherd.research.reports.shapes import (
     Bars,
     Curve,
@@ -67,7 +68,7 @@ _FONTS = (
 )
 _NAME_WIDTH = 26  # characters of a line of a row's name
 _NAME_LINES = 3
-MISSING = "plots need matplotlib, which is not installed: pip install 'llamaherd[plot]'"
+MISSING = f"plots need matplotlib, which is not installed: {installing.command('plot')}"
 
 
 @contextmanager

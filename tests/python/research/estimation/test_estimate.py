@@ -356,7 +356,7 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> No
 
 def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "formulaic", None)
-    with pytest.raises(ImportError, match=r"pip install 'llamaherd\[research\]'"):
+    with pytest.raises(ImportError, match=r'pip install "llamaherd\[research\] @ git'):
         lh.estimate(DATA, gold(), "votes ~ age")
 
 
