@@ -167,7 +167,8 @@ texts_of <- function(data, quosure, error_call) {
   }
   if (!is.character(values) || length(values) != nrow(data)) {
     must <- sprintf("texts, one for each of the %d rows", nrow(data))
-    abort_argument("text", must, values, error_call)
+    hint <- paste("There are the columns", toString(utils::head(names(data), 10)))
+    abort_argument("text", must, values, error_call, hint)
   }
   utf8 <- as_utf8(values)
   bad <- which(is.na(utf8) & !is.na(values))

@@ -184,7 +184,13 @@ labels_json <- function(x, error_call) {
   }
   if (!is.character(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
-    hint <- "as.character() makes labels of values."
+    hint <- if (is.data.frame(x)) {
+      "Of a data frame: setNames(x$definition, x$label), by the names of its columns."
+    } else if (is.list(x)) {
+      "unlist() makes such a vector of a list."
+    } else {
+      "as.character() makes labels of values."
+    }
     abort_argument("labels", must, x, error_call, hint)
   }
   texts <- check_text(x, "labels", error_call)

@@ -221,7 +221,13 @@ check_same_coding <- function(data, coded, needs, error_call) {
 }
 
 #' @export
-print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
+print.llamaherd_coded <- function(
+  x,
+  ...,
+  n = 10L,
+  width = getOption("width"),
+  tibble = has_tibble()
+) {
   coding <- attr(x, "llamaherd")
   label <- coding$label
   counts <- ""
@@ -232,7 +238,7 @@ print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
   }
   cat(sprintf("<llamaherd_coded> %d texts%s\n", nrow(x), counts))
   data <- without_coding(x)
-  if (inherits(data, "tbl_df") && has_tibble()) {
+  if (inherits(data, "tbl_df") && tibble) {
     print(data, ..., n = n, width = width)
   } else {
     first <- c(coding$text, label, coding$columns["prob"])

@@ -275,6 +275,7 @@ new_estimates <- function(found, options, formula, methods) {
       n_gold = found[["n_gold"]],
       design = found[["design"]],
       notes = as_text(found[["notes"]]),
+      grouped_by = unlist(options$by),
       line = found[["line"]]
     ),
     class = "llamaherd_estimates"
@@ -381,8 +382,15 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 #' @export
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
+# Notes in lines of the console's width; numbers stay in their columns.
+notes_wrapped <- function(lines, width = getOption("width")) {
+  is_note <- grepl("^(Note: |Intervals are )", lines)
+  wrapped <- lapply(lines[is_note], strwrap, width, exdent = 2)
+  unlist(replace(as.list(lines), is_note, wrapped))
+}
+
 #' @export
 print.llamaherd_estimates <- function(x, ...) {
-  writeLines(format(x, ...))
+  writeLines(notes_wrapped(format(x, ...)))
   invisible(x)
 }

@@ -118,9 +118,14 @@ wait_for <- function(job, bar, error_call) {
   }
 }
 
+# In a knitted document each refresh of a bar would be a line.
+shows_progress <- function(progress) {
+  progress && !isTRUE(getOption("knitr.in.progress"))
+}
+
 # What shows how far a job is: a bar on the console, or nothing.
 new_bar <- function(progress) {
-  if (!progress) {
+  if (!shows_progress(progress)) {
     return(list(show = \(state) NULL, end = \() NULL))
   }
   id <- NULL

@@ -194,6 +194,7 @@ with_estimates <- function(result, data, text, gold, formula, outcome, several) 
     cbind(variant = result$summary$variant[[i]], as.data.frame(fits[[i]]))
   })
   result["estimates"] <- list(if (any(some)) do.call(rbind, rows))
+  result$level <- if (any(some)) fits[some][[1]]$level
   result$notes <- unique(unlist(lapply(fits[some], \(fit) fit$notes)))
   result
 }

@@ -263,3 +263,10 @@ test_that("an ordinal label is compared by its order", {
   expect_named(levels, c("(Intercept)", "labelmid", "labelhigh"))
   expect_error(confint(by_order, level = 90), "above 0 and below 1")
 })
+
+test_that("notes are wrapped, numbers are not", {
+  lines <- c(strrep("x ", 40), paste("Note:", strrep("word ", 20)))
+  shown <- notes_wrapped(lines, 40)
+  expect_identical(shown[[1]], lines[[1]])
+  expect_true(all(nchar(shown[-1]) < 40))
+})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -135,7 +136,7 @@ def estimate(  # noqa: PLR0917 - as in R
             texts.frame, formula, texts.label_column or "", kept, settings.gold
         )
         found = fit_regression("logit" if model == "logit" else "ols", made, settings)
-    return result(
+    made_of = result(
         found,
         settings,
         model=model,
@@ -143,6 +144,7 @@ def estimate(  # noqa: PLR0917 - as in R
         n_kept=len(kept),
         n_texts=len(texts),
     )
+    return dataclasses.replace(made_of, grouped_by=tuple(named(by)))
 
 
 def settings_of(
