@@ -30,7 +30,7 @@ test_that("cells are short, whatever is in them", {
 
 test_that("tibbles print, whether tibble is there and loaded or not", {
   coded <- coded_rows(3)
-  class(coded) <- c("llamaherd_coded", "grouped_df", "tbl_df", "tbl", "data.frame")
+  class(coded) <- c("llamaherd_coded", "tbl_df", "tbl", "data.frame")
   expect_output(print(coded, width = 40, tibble = FALSE), "3 texts.*label.*more columns")
 })
 
