@@ -23,10 +23,11 @@
 #'   list column, of character vectors or of named lists.
 #' @param text_role,answer_role What the prompt calls a text and an answer; NULL: `"Text"` and
 #'   `"Label"`, in its language.
-#' @param language Language of the words that the prompt consists of beside yours, and told to
-#'   the model as that of the texts: `"en"`, `"de"`, `"fr"`, `"es"`, or another one with all of
+#' @param language Language of the prompt's fixed words. The model is also told that the texts
+#'   are in it: `"en"`, `"de"`, `"fr"`, `"es"`, or another one with all of
 #'   its `words`. NULL: English words, and the model is told nothing.
-#' @param words Words to use in place of those, a named character vector; names are `text`,
+#' @param words Replaces the fixed words of the prompt, such as "Labels:": a named character
+#'   vector; names are `text`,
 #'   `answer`, `reason`, `labels`, `one`, `ordinal`, `several`, `fields`, `yes`, `no`, `told`.
 #' @param system Text of a system message; without `chat` it comes first in the prompt.
 #' @returns `codebook()` and `read_codebook()`: a `llamaherd_codebook`, which prints as a page.

@@ -147,10 +147,10 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'
 #' What [annotate_texts()] returns knows by which codebook, prompts and model its labels came
 #' about, which [report()], [plot()][plots] and [gold_sample()] need. It keeps that when rows are
-#' left out or sorted, and columns added or renamed. A CSV file, a join that has it on the right,
-#' [cbind()] or [transform()] keep the columns alone, and so do rows of several data frames
-#' together and texts or labels that were edited: those the model did not give. This gives the
-#' rest back, from what `annotate_texts()` returned: keep that with [saveRDS()].
+#' left out or sorted, and columns added or renamed. Saving as CSV,
+#' [cbind()], [transform()], right joins, binding rows of several runs, and editing a label or a
+#' text all drop the record of how labels were made; the columns stay. This restores the record
+#' from what `annotate_texts()` returned: keep that with [saveRDS()].
 #'
 #' @param data A data frame with the columns of texts and labels, of some or all of the rows that
 #'   were coded, in any order, with any further columns. Labels may be text, as a CSV has them.

@@ -49,7 +49,7 @@
 #'   (of a factor: of its first level). Names, or unquoted as in `c(party, year)`.
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL`: `"mean"` without a formula, `"ols"` with
 #'   one.
-#' @param methods Which, in this order.
+#' @param methods Methods to compute; results come in this order.
 #' @param level Confidence level of the intervals. Those of shares end at 0 and 1, those of
 #'   differences of shares at -1 and 1: what is cut off cannot be the truth (Newcombe, *Statistics
 #'   in Medicine* 17, 1998).

@@ -19,7 +19,10 @@ fail_unless <- function(good, ...) {
 }
 
 matches <- function(text, regexp, fixed = FALSE, perl = FALSE) {
-  any(grepl(regexp, paste(text, collapse = "\n"), fixed = fixed, perl = perl))
+  text <- paste(text, collapse = "\n")
+  # Messages are wrapped where paths are long.
+  texts <- c(text, gsub("[[:space:]]+", " ", text))
+  any(grepl(regexp, texts, fixed = fixed, perl = perl))
 }
 
 # Catches the first condition of a kind that fits, as edition 3 of testthat does; others go on.

@@ -396,11 +396,13 @@ test_that("a bar comes with the first state and goes at the end", {
 })
 
 test_that("progress bars stay out of knitted documents", {
-  withr::local_options(knitr.in.progress = TRUE)
+  # withr's functions would ask knitr for its environment.
+  old <- options(knitr.in.progress = TRUE)
+  on.exit(options(old))
   expect_false(shows_progress(TRUE))
   bar <- new_bar(TRUE)
   expect_silent(bar$show(list(n_total = 2L, n_done = 1L, rates = "")))
-  withr::local_options(knitr.in.progress = NULL)
+  options(old)
   expect_true(shows_progress(TRUE))
   expect_false(shows_progress(FALSE))
 })
