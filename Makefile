@@ -64,7 +64,7 @@ $(MINILM): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-cluster test-r prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-capi test-python test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -91,8 +91,8 @@ docs: export LLAMAHERD_TEST_SMOLLM2 := $(SMOLLM2)
 docs: system-docs setup $(DOCS) $(SMOLLM2) ## the sites of the R and the Python package, into build/site
 	@scripts/docs.sh
 
-test: system-dev setup $(DEV) models ## every test: C API, testthat, README, pytest
-	@scripts/test.sh capi r readme python
+test: system-dev setup $(DEV) models ## every test: C API, testthat, R with its Imports alone, README, pytest
+	@scripts/test.sh capi r imports readme python
 
 test-capi: system-dev $(DEV) models ## the C API's tests alone
 	@scripts/test.sh capi
@@ -109,6 +109,9 @@ prepare: system-dev $(DEV) models ## what tests and checks need beside `make set
 
 test-r: system-dev setup $(SMOLLM2_Q4_0) ## testthat alone
 	@scripts/test.sh r
+
+test-imports: system-dev setup $(SMOLLM2_Q4_0) ## R in a library that has the Imports of the package alone
+	@scripts/test.sh imports
 
 asan: system-dev $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
 	@scripts/test.sh asan
@@ -192,7 +195,7 @@ lint-c: system-dev $(DEV)
 	@scripts/lint_c.sh
 
 lint-r: system-dev $(DEV) $(R_PACKAGE)
-	.venv/bin/air format --check r_package examples benchmarks
+	.venv/bin/air format --check r_package examples benchmarks tests/imports
 	Rscript --vanilla scripts/lint.R
 
 type: $(DEV) $(PACKAGE) ## mypy --strict
@@ -214,7 +217,7 @@ fmt: $(DEV) ## format every source in place
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs .venv/bin/clang-format -i
-	.venv/bin/air format r_package examples benchmarks
+	.venv/bin/air format r_package examples benchmarks tests/imports
 
 clean: ## remove build outputs and caches; keep .venv and .rlib
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

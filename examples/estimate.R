@@ -22,7 +22,7 @@ coded <- annotate_texts(rest["text"], text, book, context, calibrate = "batch")
 
 gold <- gold_sample(coded, nrow(rest) %/% 4, seed = 1) # which texts people have to code
 gold <- read_gold(
-  data.frame(id = gold$id, person = rest$label[gold$rows]),
+  data.frame(id = gold$ids, person = rest$label[gold$rows]),
   gold
 )
 validate(coded, gold)

@@ -1,6 +1,6 @@
 # Runs lintr over the R sources; exits with 1 when it finds anything.
 files <- list.files(
-  c("r_package/R", "r_package/tests", "examples", "scripts", "benchmarks"),
+  c("r_package/R", "r_package/tests", "examples", "scripts", "benchmarks", "tests/imports"),
   pattern = "[.]R$", recursive = TRUE, full.names = TRUE
 )
 lints <- do.call(c, lapply(files, lintr::lint))

@@ -18,6 +18,7 @@ import llamaherd
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
+INSTALLS = "remotes::install"  # what is installed already
 N_BLOCKS = {"r": 6, "python": 2, "c": 1}  # those of R go on with the first
 
 
@@ -25,7 +26,11 @@ def blocks(text: str) -> dict[str, str]:
     """The first code blocks of each language, joined."""
     found = re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     return {
-        language: "\n".join([code for name, code in found if name == language][:n])
+        language: "\n".join(
+            [code for name, code in found if name == language and INSTALLS not in code][
+                :n
+            ]
+        )
         for language, n in N_BLOCKS.items()
     }
 

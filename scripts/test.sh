@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python r readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
+# on each: test.sh capi python r imports readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -49,6 +49,11 @@ stage_readme() {
 
 stage_r() {
   Rscript --vanilla scripts/testthat.R
+}
+
+# The R package beside its Imports alone.
+stage_imports() {
+  Rscript --vanilla tests/imports/run.R build/imports
 }
 
 stage_asan() {

@@ -31,8 +31,8 @@
 #' @param part_tokens Most tokens of a part; NULL: 2,048, or what the context has room for if
 #'   that is less; a text for which there is room stays whole.
 #' @param journal Path of a file that results are stored in as they come, so that the same call
-#'   run again after a crash goes on; TRUE: one in the working directory, named after the
-#'   codebook's hash and the model's file, as a message tells. See [generate_parallel()].
+#'   run again after a crash goes on; TRUE: makes a file in the working directory and tells
+#'   its name. See [generate_parallel()].
 #' @param progress,verbosity,on_error As in [generate_parallel()].
 #' @param seed,temperature,max_tokens For what is written.
 #' @returns `data` with new columns, and `llamaherd_coded` in front of its classes.
@@ -168,7 +168,8 @@ texts_of <- function(data, quosure, error_call) {
   }
   if (!is.character(values) || length(values) != nrow(data)) {
     must <- sprintf("texts, one for each of the %d rows", nrow(data))
-    abort_argument("text", must, values, error_call)
+    hint <- paste("There are the columns", toString(utils::head(names(data), 10)))
+    abort_argument("text", must, values, error_call, hint)
   }
   utf8 <- as_utf8(values)
   bad <- which(is.na(utf8) & !is.na(values))

@@ -23,10 +23,11 @@
 #'   list column, of character vectors or of named lists.
 #' @param text_role,answer_role What the prompt calls a text and an answer; NULL: `"Text"` and
 #'   `"Label"`, in its language.
-#' @param language Language of the words that the prompt consists of beside yours, and told to
-#'   the model as that of the texts: `"en"`, `"de"`, `"fr"`, `"es"`, or another one with all of
+#' @param language Language of the prompt's fixed words. The model is also told that the texts
+#'   are in it: `"en"`, `"de"`, `"fr"`, `"es"`, or another one with all of
 #'   its `words`. NULL: English words, and the model is told nothing.
-#' @param words Words to use in place of those, a named character vector; names are `text`,
+#' @param words Replaces the fixed words of the prompt, such as "Labels:": a named character
+#'   vector; names are `text`,
 #'   `answer`, `reason`, `labels`, `one`, `ordinal`, `several`, `fields`, `yes`, `no`, `told`.
 #' @param system Text of a system message; without `chat` it comes first in the prompt.
 #' @returns `codebook()` and `read_codebook()`: a `llamaherd_codebook`, which prints as a page.
@@ -184,7 +185,13 @@ labels_json <- function(x, error_call) {
   }
   if (!is.character(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
-    hint <- "as.character() makes labels of values."
+    hint <- if (is.data.frame(x)) {
+      "Of a data frame: setNames(x$definition, x$label), by the names of its columns."
+    } else if (is.list(x)) {
+      "unlist() makes such a vector of a list."
+    } else {
+      "as.character() makes labels of values."
+    }
     abort_argument("labels", must, x, error_call, hint)
   }
   texts <- check_text(x, "labels", error_call)

@@ -147,10 +147,10 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'
 #' What [annotate_texts()] returns knows by which codebook, prompts and model its labels came
 #' about, which [report()], [plot()][plots] and [gold_sample()] need. It keeps that when rows are
-#' left out or sorted, and columns added or renamed. A CSV file, a join that has it on the right,
-#' [cbind()] or [transform()] keep the columns alone, and so do rows of several data frames
-#' together and texts or labels that were edited: those the model did not give. This gives the
-#' rest back, from what `annotate_texts()` returned: keep that with [saveRDS()].
+#' left out or sorted, and columns added or renamed. Saving as CSV,
+#' [cbind()], [transform()], right joins, binding rows of several runs, and editing a label or a
+#' text all drop the record of how labels were made; the columns stay. This restores the record
+#' from what `annotate_texts()` returned: keep that with [saveRDS()].
 #'
 #' @param data A data frame with the columns of texts and labels, of some or all of the rows that
 #'   were coded, in any order, with any further columns. Labels may be text, as a CSV has them.
@@ -221,7 +221,13 @@ check_same_coding <- function(data, coded, needs, error_call) {
 }
 
 #' @export
-print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
+print.llamaherd_coded <- function(
+  x,
+  ...,
+  n = 10L,
+  width = getOption("width"),
+  tibble = has_tibble()
+) {
   coding <- attr(x, "llamaherd")
   label <- coding$label
   counts <- ""
@@ -234,10 +240,11 @@ print.llamaherd_coded <- function(x, ..., n = 10L, width = getOption("width")) {
   notes <- as_text(coding$run$notes)
   cat(sprintf("Note: %s\n", notes), sep = "")
   data <- without_coding(x)
-  if (inherits(data, "tbl_df")) {
+  if (inherits(data, "tbl_df") && tibble) {
     print(data, ..., n = n, width = width)
   } else {
-    print_rows(data, n, width, c(coding$text, label, coding$columns["prob"]))
+    first <- c(coding$text, label, coding$columns["prob"])
+    print_rows(data, n, width, first)
   }
   invisible(x)
 }

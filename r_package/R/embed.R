@@ -84,7 +84,12 @@ embed_parallel <- function(
       is_interrupted(Sys.sleep(0))
       n <- nrow(vectors)
       n_done <- sum(is.na(attr(vectors, "errors")))
-      message <- cli::pluralize("Interrupted: {n_done} of {n} text{?s} embedded.")
+      message <- sprintf(
+        "Interrupted: %d of %d %s embedded.",
+        n_done,
+        n,
+        plural(n, "text")
+      )
       interrupt(message, vectors, verbosity)
     }
   })

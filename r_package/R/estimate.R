@@ -51,7 +51,7 @@
 #'   (of a factor: of its first level). Names, or unquoted as in `c(party, year)`.
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL`: `"mean"` without a formula, `"ols"` with
 #'   one.
-#' @param methods Which, in this order.
+#' @param methods Methods to compute; results come in this order.
 #' @param level Confidence level of the intervals. Those of shares end at 0 and 1, those of
 #'   differences of shares at -1 and 1: what is cut off cannot be the truth (Newcombe, *Statistics
 #'   in Medicine* 17, 1998).
@@ -289,6 +289,7 @@ new_estimates <- function(found, options, formula, methods) {
       n_gold = found[["n_gold"]],
       design = found[["design"]],
       notes = as_text(found[["notes"]]),
+      grouped_by = unlist(options$by),
       line = found[["line"]],
       source = found[["source"]]
     ),
@@ -396,8 +397,15 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 #' @export
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
+# Notes in lines of the console's width; numbers stay in their columns.
+notes_wrapped <- function(lines, width = getOption("width")) {
+  is_note <- grepl("^(Note: |Intervals are )", lines)
+  wrapped <- lapply(lines[is_note], strwrap, width, exdent = 2)
+  unlist(replace(as.list(lines), is_note, wrapped))
+}
+
 #' @export
 print.llamaherd_estimates <- function(x, ...) {
-  writeLines(format(x, ...))
+  writeLines(notes_wrapped(format(x, ...)))
   invisible(x)
 }

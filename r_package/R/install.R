@@ -1,17 +1,20 @@
+# Where llamaherd is: no package index has it.
+repository <- "https://github.com/llamaherd/llamaherd"
+
 #' Install the Python side
 #'
 #' Makes a Python virtual environment and installs the Python package llamaherd in it,
 #' which compiles llama.cpp for this machine's processor: some minutes, once.
-#' Needs Python 3.10 or later and a C++ compiler. An environment of that name that is
-#' there already is kept, and the package in it brought up to date.
+#' Needs Python 3.10 or later, a C++ compiler and, for an address, git; looks for these first, and
+#' names the one that is missing. An environment of that name that is there already is kept,
+#' and the package in it brought up to date.
 #'
 #' @param envname Name or path of the virtual environment. The package finds
 #'   `r-llamaherd` by itself; for another one, set the environment variable
 #'   `LLAMAHERD_PYTHON` to the path of its Python.
-#' @param path A folder with the sources of llamaherd, for example a clone of its
-#'   repository; or the address of a Git repository, such as
-#'   `"https://github.com/llamaherd/llamaherd"`, also with a branch, tag or commit after an
-#'   `@`. NULL installs the package `llamaherd` from pip's index.
+#' @param path The address of a Git repository, also with a branch, tag or commit after an `@`; or
+#'   a folder with the sources of llamaherd, for example a clone of its repository. NULL stands
+#'   for the default.
 #' @param python Path of the Python to make the environment with. NULL searches.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
@@ -19,33 +22,42 @@
 #' @export
 #' @examples
 #' \dontrun{
-#' install_llamaherd(path = "https://github.com/llamaherd/llamaherd")
+#' install_llamaherd()
+#' install_llamaherd(path = "https://github.com/llamaherd/llamaherd@main")
 #' install_llamaherd(path = "~/src/llamaherd")
 #' }
 install_llamaherd <- function(
   envname = "r-llamaherd",
-  path = NULL,
+  path = "https://github.com/llamaherd/llamaherd",
   python = NULL,
   pip_options = character()
 ) {
+  error_call <- rlang::current_env()
   check_string(envname)
-  path <- check_string(path, null = TRUE)
+  path <- check_string(path, null = TRUE) %||% repository
   python <- check_string(python, null = TRUE)
   pip_options <- check_text(pip_options)
-  package <- install_source(path, rlang::current_env())
+  package <- install_source(path, error_call)
+  is_new <- !reticulate::virtualenv_exists(envname)
+  if (is_new) {
+    python <- python_to_start_from(python, error_call)
+  }
+  check_compiler(error_call)
+  if (is_address(path)) {
+    check_repository(path, error_call)
+  }
 
-  if (reticulate::virtualenv_exists(envname)) {
-    cli::cli_inform("Using the virtual environment {.val {envname}}.")
-  } else {
-    python <- python_to_start_from(python, rlang::current_env())
+  if (is_new) {
     cli::cli_inform(
       "Making the virtual environment {.val {envname}} with {.path {python}}."
     )
     run_python(
       reticulate::virtualenv_create(envname, python = python, packages = FALSE),
       "The virtual environment {.val {envname}} could not be made.",
-      "On Debian and Ubuntu: {.code apt-get install python3-venv python3-dev}."
+      "The lines above say why."
     )
+  } else {
+    cli::cli_inform("Using the virtual environment {.val {envname}}.")
   }
   cli::cli_inform(
     "Installing {.val {package}}. Compiling llama.cpp takes some minutes."
@@ -54,24 +66,39 @@ install_llamaherd <- function(
     with_compiler_flags(
       reticulate::virtualenv_install(envname, package, pip_options = pip_options)
     ),
-    "The Python package could not be installed.",
-    "The lines above say why. It needs a C++ compiler: {.code apt-get install build-essential}."
+    "pip could not install {.val {package}}.",
+    "The lines above say why."
   )
-  cli::cli_inform(c(v = "llamaherd is ready."))
-  if (reticulate::py_available()) {
-    cli::cli_inform(c(
-      i = "Python runs in this session already: restart R to use it."
-    ))
-  }
-  invisible(reticulate::virtualenv_python(envname))
+  installed <- reticulate::virtualenv_python(envname)
+  cli::cli_inform(c(v = "llamaherd is ready.", how_to_use(installed, envname)))
+  invisible(installed)
 }
+
+# What is left to do until the package uses the environment.
+how_to_use <- function(installed, envname) {
+  named <- Sys.getenv("LLAMAHERD_PYTHON")
+  hint <- if (nzchar(named) && named != installed) {
+    "The environment variable {.envvar LLAMAHERD_PYTHON} names another Python. To use this
+     one: {.code Sys.unsetenv(\"LLAMAHERD_PYTHON\")}."
+  } else if (envname != default_envname) {
+    "To use it: {.code Sys.setenv(LLAMAHERD_PYTHON = \"{installed}\")}."
+  } else if (!Sys.getenv("RETICULATE_PYTHON") %in% c("", "managed", installed)) {
+    "The environment variable {.envvar RETICULATE_PYTHON} names another Python. To use this
+     one: {.code Sys.unsetenv(\"RETICULATE_PYTHON\")}."
+  }
+  c(
+    i = if (!is.null(hint)) cli::format_inline(hint),
+    i = if (reticulate::py_available()) {
+      "Python runs in this session already: restart R to use it."
+    }
+  )
+}
+
+is_address <- function(path) grepl("^(git\\+)?(https|http|ssh|git|file)://", path)
 
 # With what downloading models of the Hugging Face hub needs, and plots in reports.
 install_source <- function(path, error_call) {
-  if (is.null(path)) {
-    return("llamaherd[hub,plot]")
-  }
-  if (grepl("^(git\\+)?(https|http|ssh|git|file)://", path)) {
+  if (is_address(path)) {
     return(paste0("llamaherd[hub,plot] @ git+", sub("^git\\+", "", path)))
   }
   folder <- path.expand(path)
@@ -86,6 +113,86 @@ install_source <- function(path, error_call) {
   paste0(normalizePath(folder), "[hub,plot]")
 }
 
+# How to get what the system lacks, by the system.
+system_hints <- function(debian, mac, windows) {
+  switch(
+    Sys.info()[["sysname"]],
+    Darwin = mac,
+    Windows = windows,
+    sprintf("On Debian and Ubuntu: {.code apt-get install %s}.", debian)
+  )
+}
+
+check_compiler <- function(error_call) {
+  named <- strsplit(Sys.getenv("CXX"), " ", fixed = TRUE)[[1]]
+  programs <- c(utils::head(named, 1), "c++", "g++", "clang++")
+  # Visual Studio's is not on the path.
+  if (.Platform$OS.type == "windows" || any(nzchar(Sys.which(programs)))) {
+    return(invisible())
+  }
+  hint <- system_hints("build-essential", "{.code xcode-select --install}.", "")
+  abort(
+    c("A C++ compiler is needed to compile llama.cpp, and none was found.", i = hint),
+    "python",
+    error_call
+  )
+}
+
+# Whether the repository can be read, which pip would say in many lines.
+check_repository <- function(path, error_call) {
+  if (!nzchar(Sys.which("git"))) {
+    hint <- system_hints(
+      "git",
+      "{.code xcode-select --install}.",
+      "{.url https://git-scm.com}."
+    )
+    abort(
+      c(
+        "Installing from {.url {path}} needs git, which was not found.",
+        i = hint,
+        i = "Or download the sources, and name their folder: {.code install_llamaherd(path = )}."
+      ),
+      "python",
+      error_call
+    )
+  }
+  address <- sub("^git\\+", "", path)
+  # A branch, tag or commit, as pip has it.
+  address <- sub("^([a-z]+://[^/]*/.*)@[^@]*$", "\\1", address)
+  output <- suppressWarnings(with_envvar(
+    c(GIT_TERMINAL_PROMPT = "0", GIT_SSH_COMMAND = "ssh -o BatchMode=yes"),
+    system2("git", c("ls-remote", shQuote(address), "HEAD"), stdout = TRUE, stderr = TRUE)
+  ))
+  if (!is.null(attr(output, "status"))) {
+    abort(
+      c(
+        "The repository {.url {address}} cannot be read.",
+        x = escape_cli(paste(utils::tail(output[nzchar(output)], 2), collapse = " ")),
+        i = "{.arg path} takes another address, or a folder with the sources."
+      ),
+      "python",
+      error_call
+    )
+  }
+}
+
+# Exits with 0 where a virtual environment can be made, and R can load the Python.
+python_fits <- "
+import sys, sysconfig
+from pathlib import Path
+if sys.version_info < (3, 10):
+    sys.exit(2)
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit(3)
+get = sysconfig.get_config_var
+files = [Path(get(d) or '') / (get(n) or '-')
+         for d in ('LIBDIR', 'LIBPL') for n in ('LDLIBRARY', 'INSTSONAME')]
+is_shared = any(f.suffix != '.a' and f.is_file() for f in files)
+sys.exit(0 if is_shared or sys.platform in ('win32', 'darwin') else 4)
+"
+
 # A Python that a virtual environment can be made with.
 python_to_start_from <- function(python, error_call) {
   candidates <- if (is.null(python)) {
@@ -93,24 +200,28 @@ python_to_start_from <- function(python, error_call) {
   } else {
     python
   }
+  status <- c()
   for (candidate in path.expand(candidates[nzchar(candidates)])) {
-    if (runs(candidate, "import sys, venv; sys.exit(sys.version_info < (3, 10))")) {
+    status <- c(status, status_of(candidate, python_fits))
+    if (utils::tail(status, 1) == 0) {
       return(candidate)
     }
   }
-  abort(
-    c(
-      if (is.null(python)) {
-        "No Python 3.10 or later was found."
-      } else {
-        "{.arg python} is no Python 3.10 or later: {.path {python}}."
-      },
-      i = "On Debian and Ubuntu: {.code apt-get install python3 python3-venv python3-dev}.",
-      i = "Elsewhere: {.url https://www.python.org/downloads/} or {.fn reticulate::install_python}."
-    ),
-    "python",
-    error_call
+  problem <- if (any(status == 4)) {
+    "{.path {candidate}} has no shared library, which R needs to load it."
+  } else if (any(status == 3)) {
+    "{.path {candidate}} lacks the modules venv and ensurepip."
+  } else if (is.null(python)) {
+    "No Python 3.10 or later was found."
+  } else {
+    "{.arg python} is no Python 3.10 or later: {.path {python}}."
+  }
+  hint <- system_hints(
+    "python3 python3-venv python3-dev",
+    "{.url https://www.python.org/downloads/} or {.fn reticulate::install_python}.",
+    "{.url https://www.python.org/downloads/} or {.fn reticulate::install_python}."
   )
+  abort(c(problem, i = hint), "python", error_call)
 }
 
 # What newer Intel processors need. GCC before the cure of its bug 114098 breaks ggml's code
@@ -148,7 +259,7 @@ run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {
 
 #' Is the Python side there?
 #'
-#' Looks without starting Python.
+#' Looks without starting Python. A Python that was named and is not there has no package: FALSE.
 #'
 #' @returns TRUE if the Python that would be used has the package llamaherd, else FALSE.
 #' @seealso [install_llamaherd()]
@@ -159,7 +270,7 @@ llamaherd_available <- function() {
   if (!is.null(the$module)) {
     return(TRUE)
   }
-  python <- find_python()
+  python <- tryCatch(find_python(), llamaherd_error_python = \(cnd) NULL)
   !is.null(python) && has_llamaherd(python)
 }
 

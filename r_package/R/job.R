@@ -27,9 +27,11 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
       is_interrupted(Sys.sleep(0))
       reason <- attr(result, "finish_reason")
       n_answered <- sum(reason %in% c("stop", "length"))
-      message <- cli::pluralize(
-        "Interrupted: {n_answered} of {length(reason)} {counted(n)}",
-        "{cli::qty(length(reason))}{?s} answered."
+      message <- sprintf(
+        "Interrupted: %d of %d %s answered.",
+        n_answered,
+        length(reason),
+        plural(length(reason), counted(n))
       )
       interrupt(message, results, display$verbosity, options$journal)
     }
@@ -116,9 +118,14 @@ wait_for <- function(job, bar, error_call) {
   }
 }
 
+# In a knitted document each refresh of a bar would be a line.
+shows_progress <- function(progress) {
+  progress && !isTRUE(getOption("knitr.in.progress"))
+}
+
 # What shows how far a job is: a bar on the console, or nothing.
 new_bar <- function(progress) {
-  if (!progress) {
+  if (!shows_progress(progress)) {
     return(list(show = \(state) NULL, end = \() NULL))
   }
   id <- NULL

@@ -95,6 +95,7 @@ run_optimize <- function(path, out, options, progress, error_call) {
 }
 
 wait_for_steps <- function(job, progress, error_call) {
+  progress <- shows_progress(progress)
   bar <- if (progress) {
     cli::cli_progress_bar(
       total = NA,

@@ -243,6 +243,7 @@ run_fetch <- function(source, options, progress, verbosity, error_call) {
 
 wait_for_bytes <- function(job, progress, verbosity, error_call) {
   bar <- NULL
+  progress <- shows_progress(progress)
   repeat {
     state <- py_call("fetch_wait", job, slice_s, error_call = error_call)
     if (verbosity >= 0) {

@@ -125,13 +125,21 @@ okabe_ito <- c(
   "#000000"
 )
 shades <- c("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
-blues <- c("#F7FBFF", "#6BAED6", "#08306B")
+blues <- c("#F7FBFF", "#6BAED6", "#154E86")
 plot_symbols <- c(21L, 22L, 24L, 23L, 25L)
 phase_colours <- c("#C8C8C8", "#E69F00", "#0072B2")
 small <- 0.95 # size of names and notes beside that of the axes' titles, in base graphics
 
 colours_for <- function(n) rep_len(okabe_ito, n)
 symbols_for <- function(n) rep_len(plot_symbols, n)
+
+# A title, or a legend's, in lines of at most so many characters.
+in_lines <- function(text, width) paste(strwrap(text, width + 1L), collapse = "\n")
+
+# Shades of a matrix, on which black or white can be read.
+shades_of_shares <- function(share) {
+  grDevices::rgb(grDevices::colorRamp(blues)(share), maxColorValue = 255)
+}
 
 # Names of rows in a few lines.
 wrapped <- function(x, width = 26L, n_lines = 3L) {

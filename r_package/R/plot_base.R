@@ -37,11 +37,17 @@ base_frame <- function(xlim, ylim, picture, names = NULL) {
   graphics::plot.new()
   graphics::plot.window(xlim, ylim, xaxs = "i", yaxs = "i")
   graphics::title(xlab = picture$x)
-  graphics::mtext(picture$title, adj = 0, line = 0.8, font = 2, at = left_edge())
+  base_title(picture)
   graphics::axis(1, col = NA, col.ticks = "#555555")
   if (!is.null(names)) {
-    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0)
+    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0, gap.axis = -1)
   }
+}
+
+base_title <- function(picture) {
+  title <- in_lines(picture$title, 62)
+  line <- if (grepl("\n", title, fixed = TRUE)) 0.2 else 0.8
+  graphics::mtext(title, adj = 0, line = line, font = 2, at = left_edge())
 }
 
 # Where a title begins: at the left of the figure, whatever the names' width.
@@ -141,7 +147,7 @@ base_forest <- function(picture) {
   }
   colour <- colours_for(n)
   of <- as.integer(data$series)
-  at <- as.integer(data$row) + if (is.null(spans)) beside(data) else 0
+  at <- as.integer(data$row) + beside(data)
   graphics::segments(data$low, at, data$high, at, col = colour[of], lwd = 1.5)
   graphics::points(
     data$value,
@@ -177,7 +183,7 @@ base_panels <- function(picture) {
     graphics::plot.new()
     graphics::plot.window(limits, c(length(names) + 0.6, 0.4), xaxs = "i", yaxs = "i")
     graphics::axis(1, col = NA, col.ticks = "#555555")
-    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0)
+    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0, gap.axis = -1)
     base_grid()
     graphics::abline(v = 0, col = "#999999")
     at <- as.integer(data$series)
@@ -214,7 +220,7 @@ base_matrix <- function(picture) {
   }
   base_margins(names, 0, left = 3)
   margins <- graphics::par("mar")
-  graphics::par(mar = c(low + 2, margins[-1]))
+  graphics::par(mar = c(low + 5, margins[-1]))
   graphics::plot.new()
   graphics::plot.window(
     c(0.5, length(columns) + 0.5),
@@ -224,8 +230,7 @@ base_matrix <- function(picture) {
   )
   across <- as.integer(data$column)
   down <- as.integer(data$row)
-  ramp <- grDevices::colorRamp(blues)
-  fill <- grDevices::rgb(ramp(data$share / 1.15), maxColorValue = 255)
+  fill <- shades_of_shares(data$share)
   graphics::rect(
     across - 0.5,
     down - 0.5,
@@ -245,10 +250,17 @@ base_matrix <- function(picture) {
     tick = FALSE,
     las = if (tilted) 2 else 1
   )
-  graphics::axis(2, seq_along(names), names, tick = FALSE)
+  graphics::axis(2, seq_along(names), names, tick = FALSE, gap.axis = -1)
   graphics::mtext(picture$x, 1, line = low + 0.6)
   graphics::mtext(picture$y, 2, line = graphics::par("mar")[[2]] - 1.2, las = 0)
-  graphics::mtext(picture$title, adj = 0, line = 0.8, font = 2, at = left_edge())
+  base_title(picture)
+  steps <- (0:4) / 4
+  base_legend(
+    percent(steps),
+    fill = shades_of_shares(steps),
+    title = picture$legend,
+    lines = 1
+  )
 }
 
 base_curve <- function(picture) {
@@ -257,7 +269,7 @@ base_curve <- function(picture) {
   limits <- curve_limits(picture)
   base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  words <- paste(strwrap(picture$y, 28), collapse = "\n")
+  words <- in_lines(picture$y, 26)
   graphics::title(ylab = words, line = 2.6, cex.lab = 1)
   base_grid(horizontal = TRUE)
   graphics::lines(picture$reference, col = "#777777", lty = 2)
@@ -284,7 +296,7 @@ base_timeline <- function(picture) {
   graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
   base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  words <- paste(strwrap(picture$y, 28), collapse = "\n")
+  words <- in_lines(picture$y, 26)
   graphics::title(ylab = words, line = 2.6, cex.lab = 1)
   base_grid()
   from <- cbind(0, data$waited, data$first)

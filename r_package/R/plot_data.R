@@ -5,7 +5,7 @@
 #   bars      row, part, n; `notes`, a text for each row; `legend`, or NULL
 #   forest    row, series, value, low, high; `spans`, row, low, high
 #   panels    row, series, value, low, high: a panel with an axis of its own for each row
-#   matrix    row, column, n, share
+#   matrix    row, column, n, share; `legend`, what shares are of
 #   curve     x, y, low, high; `reference`, the ends of a line, `named`; `steps`
 #   timeline  waited, first, end, in the order of the rows
 
@@ -125,9 +125,22 @@ picture_measures <- function(x) {
   picture(
     "forest",
     data,
-    sprintf("Labels against the codes of people, %s texts", big(x$n_gold)),
+    measures_title(x),
     sprintf("value, with %s interval", percent(x$level)),
     limits = c(0, 1)
+  )
+}
+
+# Texts on which people are divided do not count for accuracy.
+measures_title <- function(x) {
+  n_used <- x$table$n[x$table$part == "accuracy" & x$table$measure == "accuracy"]
+  if (n_used == x$n_gold) {
+    return(sprintf("Labels against the codes of people, %s texts", big(x$n_gold)))
+  }
+  sprintf(
+    "Labels against codes of people (%s texts; accuracy: %s)",
+    big(x$n_gold),
+    big(n_used)
   )
 }
 
@@ -176,7 +189,8 @@ picture_confusion <- function(x) {
     ),
     "Texts by label and code",
     "code of people",
-    "label of the model"
+    "label of the model",
+    legend = "share of the texts with this label"
   )
 }
 
@@ -257,12 +271,18 @@ picture_estimates <- function(x) {
   parts <- cbind(
     ifelse(length(outcomes) > 1 | alone, rows$outcome, ""),
     if (length(terms) > 1) rows$term else "",
-    rows$group
+    group_names(rows$group, x$grouped_by)
   )
   name <- apply(parts, 1, \(part) paste(part[nzchar(part)], collapse = ", "))
   name <- ifelse(nzchar(name), name, rows$term)
   formula <- if (!is.null(x$formula)) deparse1(x$formula)
-  what <- if (is.null(formula)) paste(sort(terms), collapse = " or ") else "coefficient"
+  what <- if (is.null(formula)) {
+    paste(sort(terms), collapse = " or ")
+  } else if (identical(x$model, "logit")) {
+    "coefficient (log odds)"
+  } else {
+    "coefficient"
+  }
   # Coefficients have different units.
   picture(
     if (is.null(formula)) "forest" else "panels",
@@ -282,6 +302,12 @@ picture_estimates <- function(x) {
     sprintf("%s, with %s interval", what, percent(x$level)),
     limits = if (all(terms == "share")) c(0, NA)
   )
+}
+
+# Groups with the names of their columns.
+group_names <- function(groups, columns) {
+  named <- sprintf("%s: %s", paste(columns, collapse = " / "), groups)
+  ifelse(nzchar(groups) & length(columns) > 0, named, groups)
 }
 
 picture_robustness <- function(x) {
@@ -337,7 +363,7 @@ picture_variants <- function(x) {
       high = rows$high
     ),
     sprintf("Estimates in %d variants, %s texts", length(variants), big(nrow(x$labels))),
-    sprintf("%s by DSL, with interval", what),
+    sprintf("%s by DSL, with %s interval", what, percent(x$level %||% 0.95)),
     limits = if (all(terms == "share")) c(0, NA)
   )
 }

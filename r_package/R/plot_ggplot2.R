@@ -12,9 +12,9 @@ ggplot_of <- function(picture) {
   )
   plot +
     ggplot2::labs(
-      title = paste(strwrap(picture$title, 64), collapse = "\n"),
-      x = picture$x,
-      y = if (nzchar(picture$y)) picture$y
+      title = in_lines(picture$title, 64),
+      x = in_lines(picture$x, 60),
+      y = if (nzchar(picture$y)) in_lines(picture$y, 26)
     )
 }
 
@@ -77,7 +77,7 @@ ggplot_forest <- function(picture) {
   data <- picture$data
   n <- nlevels(data$series)
   has_spans <- !is.null(picture$spans)
-  apart <- if (has_spans) 0 else 0.6
+  apart <- 0.6
   dodge <- ggplot2::position_dodge2(width = apart, reverse = TRUE, padding = 0)
   plot <- ggplot2::ggplot(
     data,
@@ -127,7 +127,7 @@ ggplot_forest <- function(picture) {
         shape = !!of_data("series"),
         colour = !!of_data("series")
       ),
-      position = if (n > 1 && !has_spans) dodge else "identity",
+      position = if (n > 1) dodge else "identity",
       size = 2.2,
       na.rm = TRUE
     ) +
@@ -210,9 +210,11 @@ ggplot_matrix <- function(picture) {
   }
   plot +
     ggplot2::scale_fill_gradientn(
-      colours = blues,
-      limits = c(0, 1.15),
-      guide = "none"
+      in_lines(picture$legend, 20),
+      colours = shades_of_shares((0:10) / 10),
+      limits = c(0, 1),
+      labels = percent,
+      guide = ggplot2::guide_colourbar(barwidth = 12, barheight = 0.8)
     ) +
     ggplot2::scale_x_discrete(labels = wrapped) +
     row_scale(data$row) +

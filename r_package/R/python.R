@@ -39,17 +39,28 @@ python_of_variable <- function(error_call = rlang::caller_env()) {
   for (variable in c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")) {
     path <- path.expand(Sys.getenv(variable))
     if (nzchar(path) && path != "managed") {
-      if (!file.exists(path) || dir.exists(path)) {
+      python <- python_at(path)
+      if (is.null(python)) {
         abort(
           "The environment variable {.envvar {variable}} names no Python program: {.path {path}}.",
           "python",
           error_call
         )
       }
-      return(path)
+      return(python)
     }
   }
   NULL
+}
+
+# A Python program, or the one in the folder of an environment, which reticulate takes as well.
+python_at <- function(path) {
+  if (dir.exists(path)) {
+    programs <- c("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")
+    path <- file.path(path, programs)
+  }
+  path <- path[file.exists(path) & !dir.exists(path)]
+  if (length(path) > 0) path[[1]]
 }
 
 default_envname <- "r-llamaherd"
@@ -78,11 +89,13 @@ has_llamaherd <- function(python) {
 }
 
 # Whether a Python runs the code without an error.
-runs <- function(python, code) {
-  status <- as_python_likes(suppressWarnings(
+runs <- function(python, code) status_of(python, code) == 0
+
+# With which exit status a Python runs the code.
+status_of <- function(python, code) {
+  as_python_likes(suppressWarnings(
     system2(python, c("-c", shQuote(code)), stdout = FALSE, stderr = FALSE)
   ))
-  status == 0
 }
 
 # R puts its own folders and the system's in front of LD_LIBRARY_PATH. A Python that was
@@ -123,6 +136,7 @@ abort_no_python <- function(python, error_call, parent = NULL) {
     c(
       problem,
       i = "{.run llamaherd::install_llamaherd()} makes a Python environment that has it.",
+      i = unset_hint(),
       i = "To use another Python, set the environment variable {.envvar LLAMAHERD_PYTHON}.",
       i = restart
     ),
@@ -130,4 +144,16 @@ abort_no_python <- function(python, error_call, parent = NULL) {
     error_call,
     parent = parent
   )
+}
+
+# A Python that a variable names comes before the one of install_llamaherd().
+unset_hint <- function() {
+  named <- c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")
+  named <- named[!Sys.getenv(named) %in% c("", "managed")]
+  if (length(named) > 0) {
+    sprintf(
+      "Then unset {.envvar %s}, which names this one.",
+      paste(named, collapse = "} and {.envvar ")
+    )
+  }
 }

@@ -51,6 +51,10 @@ report <- function(
   check_class(validation, "llamaherd_validation", "validation", error_call)
   check_class(estimates, "llamaherd_estimates", "estimates", error_call)
   check_class(robustness, "llamaherd_robustness", "robustness", error_call)
+  path <- path.expand(check_string(path))
+  if (!dir.exists(dirname(path))) {
+    abort_argument("path", "a file in a folder that exists", path, error_call)
+  }
   options <- list(
     title = check_string(title, null = TRUE),
     texts = check_flag(texts),
@@ -59,7 +63,7 @@ report <- function(
   written <- py_call(
     "report",
     coded_for_report(x, error_call),
-    path.expand(check_string(path)),
+    path,
     list(
       validation = validation$json,
       estimates = if (!is.null(estimates)) estimates_for_report(estimates),
@@ -172,7 +176,8 @@ estimates_for_report <- function(x) {
     n_gold = x$n_gold,
     design = x$design,
     notes = as_py_list(x$notes),
-    source = x$source
+    source = x$source,
+    grouped_by = as_py_list(x$grouped_by)
   )
 }
 

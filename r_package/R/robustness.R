@@ -215,6 +215,7 @@ with_estimates <- function(result, data, text, gold, formula, outcome, several) 
   })
   result["estimates"] <- list(if (any(some)) do.call(rbind, rows))
   result$fit <- if (any(some)) fits[some][[1]]
+  result$level <- if (any(some)) fits[some][[1]]$level
   result$notes <- unique(unlist(lapply(fits[some], \(fit) fit$notes)))
   result
 }

@@ -34,18 +34,18 @@ print_rows <- function(frame, n, width, first = character()) {
   writeLines(sub(" +$", "", do.call(paste, lines)))
   if (nrow(frame) > n) {
     n_more <- nrow(frame) - n
-    cat(
-      cli::pluralize("... {big(n_more)}{cli::qty(n_more)} more row{?s}"),
-      "\n",
-      sep = ""
-    )
+    writeLines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
   }
   more <- setdiff(names(shown), kept)
   if (length(more) > 0) {
-    words <- cli::pluralize("... {length(more)} more column{?s}: {toString(more)}")
+    columns <- plural(length(more), "column")
+    words <- sprintf("... %d more %s: %s", length(more), columns, toString(more))
     writeLines(strwrap(words, width, exdent = 4))
   }
 }
+
+# cli::pluralize() needs the package glue in some versions of cli.
+plural <- function(n, noun) if (n == 1) noun else paste0(noun, "s")
 
 # Values as texts in a line, of at most so many columns on the screen.
 cells_of <- function(x, most = 36L) {

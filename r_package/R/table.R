@@ -93,12 +93,15 @@ as_tibble.llamaherd_table <- function(x, ...) tibble::as_tibble(plain_frame(x), 
 #' @export
 as.data.frame.llamaherd_table <- function(x, ...) as.data.frame(plain_frame(x), ...)
 
+# Loads it, so that its methods are there, too: a tibble may come from a file.
+has_tibble <- function() requireNamespace("tibble", quietly = TRUE)
+
 #' @export
 print.llamaherd_table <- function(
   x,
   ...,
   n = 20L,
-  tibble = rlang::is_installed("tibble")
+  tibble = has_tibble()
 ) {
   failed <- attr(x, "finish_reason") %in% c("error", "cancelled")
   cat(sprintf(

@@ -9,6 +9,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from llamaherd._r.boundary import boundary, clean
+from llamaherd.core import installing
 from llamaherd.core.errors import ClusterError
 from llamaherd.ray import connect
 from llamaherd.ray.herd import Herd
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # Arguments have other names in R, or are not there, and nobody has Ray's module at hand.
 _IN_R = {
     "Ray cannot be imported": "cluster: Python's package ray cannot be imported",
-    "pip install 'llamaherd[ray]'": (
+    installing.command("ray"): (
         'reticulate::virtualenv_install("r-llamaherd", "ray"), then restart R'
     ),
     "on this machine alone: None": 'on this machine alone: "local"',

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
+from llamaherd.core import installing
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.profile import cpu_features, cpu_name, gpus
 from llamaherd.hub.quantizations import gigabytes
@@ -238,7 +239,7 @@ def extras() -> Finding:
         topic="extras",
         state="note",
         text=f"{here}; not {without}",
-        advice=f"where you want them: pip install 'llamaherd[{','.join(gone)}]'",
+        advice=f"where you want them: {installing.command(*gone)}",
     )
 
 
@@ -344,7 +345,7 @@ def _failed_run(status: int, stderr: str) -> Finding:
     else:
         last = (stderr.strip().splitlines() or [f"exit status {status}"])[-1]
         text = f"a small model does not run: {last}"
-        advice = "pip install --force-reinstall --no-cache-dir llamaherd"
+        advice = installing.command(options="--force-reinstall --no-cache-dir")
     return Finding(topic="run", state="error", text=text, advice=advice)
 
 

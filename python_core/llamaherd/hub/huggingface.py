@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from llamaherd.core import installing
 from llamaherd.core.errors import DownloadError
 from llamaherd.hub.folders import hub_cache
 from llamaherd.hub.quantizations import RemoteFile
@@ -90,7 +91,7 @@ def _library() -> ModuleType:
     except ImportError:
         raise DownloadError(
             "models of the Hugging Face hub need the package huggingface_hub: "
-            "pip install 'llamaherd[hub]' (from R: install_llamaherd())"
+            f"{installing.command('hub')} (from R: llamaherd::install_llamaherd())"
         ) from None
     return huggingface_hub
 

@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-from llamaherd.core import checks
+from llamaherd.core import checks, installing
 from llamaherd.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def import_ray() -> ModuleType:
         return importlib.import_module("ray")
     except ImportError as error:
         raise ClusterError(
-            f"Ray cannot be imported ({error}): pip install 'llamaherd[ray]'"
+            f"Ray cannot be imported ({error}): {installing.command('ray')}"
         ) from None
 
 

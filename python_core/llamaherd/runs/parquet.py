@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
+from llamaherd.core import checks, installing
 from llamaherd.runs.columns import cleaned
 from llamaherd.runs.tables import METADATA_KEY, Block, Row
 
@@ -14,7 +14,7 @@ try:
     import pyarrow.parquet as pq
 except ImportError as error:
     raise ImportError(
-        "Parquet needs pyarrow: pip install 'llamaherd[parquet]'; CSV and JSON lines "
+        f"Parquet needs pyarrow: {installing.command('parquet')}; CSV and JSON lines "
         "need nothing"
     ) from error
 

@@ -3,6 +3,8 @@
 Needs the packages of the extra `server`, which nothing else of llamaherd imports.
 """
 
+from llamaherd.core import installing
+
 try:
     import prometheus_client as _prometheus_client
     import starlette as _starlette
@@ -10,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"the server needs packages that are not there ({error}): "
-        "pip install 'llamaherd[server]'",
+        f"{installing.command('server')}",
         name=error.name,
     ) from error
 

@@ -365,3 +365,13 @@ test_that("a journal is named at the beginning and where Ctrl-C ends the call", 
   })
   expect_match(told, "goes on from there: /tmp/a.journal", all = FALSE)
 })
+
+test_that("hints lead to what was meant", {
+  expect_error(codebook("What?", list(a = "one", b = "two")), "unlist[(][)] makes")
+  frame <- data.frame(label = "a", definition = "one")
+  expect_error(codebook("What?", frame), "setNames[(]x[$]definition, x[$]label[)]")
+  expect_error(
+    annotate_texts(data.frame(Text = "a"), text, book_of(), local_context()),
+    "There are the columns Text"
+  )
+})

@@ -294,3 +294,10 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
     "`gold` must be numbers or truth values"
   )
 })
+
+test_that("notes are wrapped, numbers are not", {
+  lines <- c(strrep("x ", 40), paste("Note:", strrep("word ", 20)))
+  shown <- notes_wrapped(lines, 40)
+  expect_identical(shown[[1]], lines[[1]])
+  expect_true(all(nchar(shown[-1]) < 40))
+})

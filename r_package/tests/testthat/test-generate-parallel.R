@@ -394,3 +394,15 @@ test_that("a bar comes with the first state and goes at the end", {
   bar$end()
   expect_identical(cli::cli_progress_num(), 0L)
 })
+
+test_that("progress bars stay out of knitted documents", {
+  # withr's functions would ask knitr for its environment.
+  old <- options(knitr.in.progress = TRUE)
+  on.exit(options(old))
+  expect_false(shows_progress(TRUE))
+  bar <- new_bar(TRUE)
+  expect_silent(bar$show(list(n_total = 2L, n_done = 1L, rates = "")))
+  options(old)
+  expect_true(shows_progress(TRUE))
+  expect_false(shows_progress(FALSE))
+})

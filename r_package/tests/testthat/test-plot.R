@@ -360,3 +360,48 @@ test_that("what it takes no model for is beside the accuracy alone", {
   data <- picture_measures(found)$data
   expect_identical(as.character(data$row[data$series == "always 'a'"]), "accuracy")
 })
+
+test_that("titles fit a plot of 6.5 x 3.6 inches", {
+  skip_if_not_installed("ggplot2")
+  drawn <- ggplot_of(picture_coverage(curve_of(), NULL))
+  for (axis in c("x", "y", "title")) {
+    lines <- strsplit(drawn$labels[[axis]], "\n", fixed = TRUE)[[1]]
+    expect_true(all(nchar(lines) <= c(x = 60, y = 26, title = 64)[[axis]]))
+  }
+})
+
+test_that("shades of a matrix have a legend", {
+  skip_if_no_llamaherd()
+  found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10))
+  shown <- picture_confusion(found)
+  expect_identical(shown$legend, "share of the texts with this label")
+  expect_identical(shades_of_shares(0:1), blues[c(1, 3)])
+  skip_if_not_installed("ggplot2")
+  scale <- ggplot_of(shown)$scales$get_scales("fill")
+  expect_identical(gsub("\n", " ", scale$name), shown$legend)
+  expect_s3_class(scale$guide, "colorbar")
+})
+
+test_that("the number of texts in a title is the one that was used", {
+  skip_if_no_llamaherd()
+  codes <- list(Ann = rep(c("a", "b"), 10), Ben = rep(c("a", "b", "b", "a"), 5))
+  found <- validate(rep("a", 20), codes)
+  expect_match(picture_measures(found)$title, "(20 texts; accuracy: 10)", fixed = TRUE)
+  expect_match(picture_measures(validate(rep("a", 20), codes$Ann))$title, ", 20 texts$")
+})
+
+test_that("rows of groups name their column, and axes their unit and level", {
+  fit <- estimates_of()
+  fit$rows <- fit$rows[1:4, ]
+  fit$rows$group <- "TRUE"
+  fit$grouped_by <- "hashtag"
+  expect_identical(levels(picture_estimates(fit)$data$row), "hashtag: TRUE")
+  expect_identical(group_names(c("", "a / b"), c("x", "y")), c("", "x / y: a / b"))
+  expect_identical(group_names(c("", "a"), NULL), c("", "a"))
+  fit$formula <- label == "no" ~ x
+  fit$model <- "logit"
+  expect_match(picture_estimates(fit)$x, "log odds")
+  judged <- judged_of()
+  judged$level <- 0.9
+  expect_match(picture_robustness(judged)$x, "with 90% interval", fixed = TRUE)
+})

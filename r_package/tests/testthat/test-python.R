@@ -11,10 +11,13 @@ test_that("a wrong LLAMAHERD_PYTHON is explained", {
 
 test_that("a missing Python side says what to do", {
   local_fake()
+  withr::local_envvar(LLAMAHERD_PYTHON = NA, RETICULATE_PYTHON = NA)
   expect_snapshot(error = TRUE, {
     abort_no_python(NULL, NULL)
     abort_no_python("/usr/bin/python3", NULL)
   })
+  withr::local_envvar(RETICULATE_PYTHON = "/usr/bin/python3")
+  expect_error(abort_no_python("/usr/bin/python3", NULL), "unset `RETICULATE_PYTHON`")
 })
 
 test_that("searching leaves the environment as it was", {
@@ -66,7 +69,84 @@ test_that("install_llamaherd() takes the address of a Git repository", {
   expect_identical(source(paste0("git+", web, "@v1")), hub(paste0(web, "@v1")))
   expect_identical(source("file:///srv/herd.git"), hub("file:///srv/herd.git"))
   expect_identical(source("ssh://git@host/herd"), hub("ssh://git@host/herd"))
-  expect_identical(source(NULL), "llamaherd[hub,plot]")
+  expect_identical(formals(install_llamaherd)$path, repository)
+})
+
+test_that("what is missing to install is named before anything is done", {
+  skip_on_os("windows")
+  skip_if_no_python()
+  folder <- withr::local_tempdir()
+  env <- file.path(folder, "env")
+  bin <- file.path(folder, "bin")
+  dir.create(bin)
+  python <- Sys.which("python3")[[1]]
+  install <- \(...) install_llamaherd(env, python = python, ...)
+  withr::local_envvar(PATH = bin, CXX = NA)
+  expect_error(
+    install(),
+    "A C[+][+] compiler is needed",
+    class = "llamaherd_error_python"
+  )
+  file.create(file.path(bin, "c++"))
+  Sys.chmod(file.path(bin, "c++"), "755")
+  expect_error(
+    install(),
+    "needs git, which was not found",
+    class = "llamaherd_error_python"
+  )
+  writeLines(
+    c("#!/bin/sh", 'echo "fatal: no such place: $2" >&2', "exit 128"),
+    file.path(bin, "git")
+  )
+  Sys.chmod(file.path(bin, "git"), "755")
+  expect_error(install(), "fatal: no such place: https://github.com/llamaherd/llamaherd")
+  expect_error(
+    install("ssh://git@host/a/{b}@feature/x"),
+    "fatal: no such place: ssh://git@host/a/{b}",
+    fixed = TRUE
+  )
+  expect_false(dir.exists(env))
+})
+
+test_that("a Python that cannot be used is told by what it lacks", {
+  skip_on_os("windows")
+  folder <- withr::local_tempdir()
+  with_status <- function(status) {
+    path <- file.path(folder, paste0("python", status))
+    writeLines(c("#!/bin/sh", paste("exit", status)), path)
+    Sys.chmod(path, "755")
+    path
+  }
+  start <- \(status) python_to_start_from(with_status(status), rlang::current_env())
+  expect_identical(start(0), file.path(folder, "python0"))
+  expect_error(start(2), "is no Python 3.10 or later")
+  expect_error(start(3), "lacks the modules venv and ensurepip")
+  expect_error(start(4), "no shared library")
+})
+
+test_that("what is left to do after installing is told", {
+  withr::local_envvar(LLAMAHERD_PYTHON = NA, RETICULATE_PYTHON = NA)
+  hint <- \(envname) unname(how_to_use("/env/python", envname))[1]
+  expect_match(hint("mine"), 'Sys.setenv(LLAMAHERD_PYTHON = "/env/python")', fixed = TRUE)
+  withr::local_envvar(RETICULATE_PYTHON = "/other")
+  expect_match(hint("r-llamaherd"), 'Sys.unsetenv("RETICULATE_PYTHON")', fixed = TRUE)
+  withr::local_envvar(LLAMAHERD_PYTHON = "/other")
+  expect_match(hint("r-llamaherd"), 'Sys.unsetenv("LLAMAHERD_PYTHON")', fixed = TRUE)
+})
+
+test_that("variables may name the folder of an environment, and a missing one is not available", {
+  folder <- withr::local_tempdir()
+  dir.create(file.path(folder, "bin"))
+  program <- file.path(folder, "bin", "python")
+  file.create(program)
+  expect_identical(python_at(folder), program)
+  expect_identical(python_at(program), program)
+  expect_null(python_at(file.path(folder, "bin")))
+  withr::local_envvar(LLAMAHERD_PYTHON = file.path(folder, "none"))
+  expect_error(python_of_variable(), class = "llamaherd_error_python")
+  if (!reticulate::py_available() && is.null(the$module)) {
+    expect_false(llamaherd_available())
+  }
 })
 
 test_that("llama.cpp is compiled as newer Intel processors need it", {

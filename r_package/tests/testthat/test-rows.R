@@ -27,3 +27,14 @@ test_that("cells are short, whatever is in them", {
   expect_identical(cells_of(c(1 / 3, NA)), c("0.333", "   NA"))
   expect_identical(cells_of(as.Date("2020-01-02")), "2020-01-02")
 })
+
+test_that("tibbles print, whether tibble is there and loaded or not", {
+  coded <- coded_rows(3)
+  class(coded) <- c("llamaherd_coded", "tbl_df", "tbl", "data.frame")
+  expect_output(print(coded, width = 40, tibble = FALSE), "3 texts.*label.*more columns")
+})
+
+test_that("words are in the plural for all numbers but one", {
+  expect_identical(plural(1, "row"), "row")
+  expect_identical(plural(0, "row"), "rows")
+})

@@ -270,5 +270,5 @@ def test_a_missing_extra_is_told() -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "pip install 'llamaherd[server]'" in done.stderr
+    assert 'pip install "llamaherd[server] @ git' in done.stderr
     assert "Traceback" not in done.stderr

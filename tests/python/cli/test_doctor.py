@@ -134,7 +134,7 @@ def test_what_is_missing_is_told_with_what_to_do(
     monkeypatch.setattr(checkups, "requires", lambda _: wanted)
     finding = look_at("extras")
     assert (finding.state, finding.text) == ("note", "plot; not hub (nonsense)")
-    assert "pip install 'llamaherd[hub]'" in finding.advice
+    assert 'pip install "llamaherd[hub] @ git' in finding.advice
 
     monkeypatch.setattr(checkups, "gpus", lambda: (Gpu(name="G", memory_bytes=8 << 30),))
     monkeypatch.setattr(shim, "supports_gpu", lambda: False)

@@ -486,7 +486,7 @@ def test_offline_uses_the_cache_alone(hub: Hub, monkeypatch: pytest.MonkeyPatch)
 
 def test_without_huggingface_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(lh.DownloadError, match=r"pip install 'llamaherd\[hub\]'"):
+    with pytest.raises(lh.DownloadError, match=r'pip install "llamaherd\[hub\] @ git'):
         get(SOURCE)
     monkeypatch.setenv("HF_TOKEN", hub.token)
     url = f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf"

@@ -476,7 +476,7 @@ def test_without_ray_it_is_told_what_to_install(
     # Those of tests before this one need Ray to end.
     wait_until(lambda: not any(map(is_starting, threading.enumerate())))
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(lh.ClusterError, match=r"pip install 'llamaherd\[ray\]'"):
+    with pytest.raises(lh.ClusterError, match=r'pip install "llamaherd\[ray\] @ git'):
         lh.ray.Herd(tiny_path("llama"))
 
 

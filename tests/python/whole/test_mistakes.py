@@ -223,4 +223,4 @@ def test_huggingface_hub_is_missing() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "pip install 'llamaherd[hub]'" in done.stdout
+    assert 'pip install "llamaherd[hub] @ git' in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -138,7 +139,7 @@ def estimate(  # noqa: PLR0917 - as in R
         formulas.check_label(formula, texts.label_column or "", several=several)
         made = formulas.matrices(texts, formula, kept, settings.gold)
         found = fit_regression("logit" if model == "logit" else "ols", made, settings)
-    return result(
+    made_of = result(
         found,
         settings,
         model=model,
@@ -147,6 +148,7 @@ def estimate(  # noqa: PLR0917 - as in R
         texts=texts,
         notes=notes,
     )
+    return dataclasses.replace(made_of, grouped_by=tuple(named(by)))
 
 
 def _there(texts: Population, codes: Sequence[str]) -> set[str]:

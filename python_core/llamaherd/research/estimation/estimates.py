@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.core import checks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llamaherd.research.coding.source import Source
     from llamaherd.research.statistics.sampling import Floats
 
@@ -70,6 +72,7 @@ class Estimates:
         covariances: By outcome and method float64[p, p], in the order of the terms that
             are no differences.
         source: Texts and labels that they came from; None: of an earlier version.
+        grouped_by: Columns that groups are of.
     """
 
     rows: tuple[Estimate, ...]
@@ -83,6 +86,7 @@ class Estimates:
     notes: tuple[str, ...] = ()
     covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
     source: Source | None = None
+    grouped_by: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -163,7 +167,7 @@ class Estimates:
         ]
         for method in self.methods:
             lines += ["", f"{method}: {TITLES[method]}"]
-            lines += [_line(row, self.level) for row in self.by(method)]
+            lines += [self._line(row) for row in self.by(method)]
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
         lines += ["", *(f"Note: {note}" for note in self.notes)] if self.notes else []
@@ -180,6 +184,16 @@ class Estimates:
         line = f"{', '.join(told)}; {self.n_gold} are coded."
         return [f"Intervals are as short as those by codes alone of {line}"]
 
+    def _line(self, row: Estimate) -> str:
+        group = group_name(row.group, self.grouped_by)
+        what = " ".join(part for part in (row.outcome, row.term, group) if part)
+        if math.isnan(row.estimate):
+            return f"  {what:40} none"
+        return (
+            f"  {what:40} {row.estimate:9.4f}  std. error {row.std_error:.4f}  "
+            f"{self.level:.0%} [{row.low:.4f}, {row.high:.4f}]"
+        )
+
     def __repr__(self) -> str:
         return (
             f"<Estimates: {self.model} of {self.n_texts} texts with {self.n_gold} codes, "
@@ -187,11 +201,6 @@ class Estimates:
         )
 
 
-def _line(row: Estimate, level: float) -> str:
-    what = " ".join(part for part in (row.outcome, row.term, row.group) if part)
-    if math.isnan(row.estimate):
-        return f"  {what:40} none"
-    return (
-        f"  {what:40} {row.estimate:9.4f}  std. error {row.std_error:.4f}  "
-        f"{level:.0%} [{row.low:.4f}, {row.high:.4f}]"
-    )
+def group_name(group: str, columns: Sequence[str]) -> str:
+    """A group with the names of its columns, as tables and plots show it."""
+    return f"{' / '.join(columns)}: {group}" if group and columns else group

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core import installing
 from llamaherd.research.estimation.formula_columns import (
     formula_rows,
     is_numeric,
@@ -252,6 +253,6 @@ def _formulaic() -> Any:  # noqa: ANN401 - it is optional
         import formulaic.errors  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            "formulas need the package formulaic: pip install 'llamaherd[research]'"
+            f"formulas need the package formulaic: {installing.command('research')}"
         ) from error
     return formulaic

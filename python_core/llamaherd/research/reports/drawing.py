@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core import installing
 from llamaherd.research.reports.shapes import (
     Bars,
     Curve,
@@ -36,6 +37,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # One hue, from dark to light: told apart in grey, too.
 SHADES = ("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
+# Of shares from 0 to 1, the same as in R: black or white can be read on each.
+SHARES = ("#F7FBFF", "#6BAED6", "#154E86")
 WAITED, READ, WROTE = "#C8C8C8", "#E69F00", "#0072B2"
 WIDTH = 6.5  # inches: a page's column of text
 DPI = 300
@@ -67,7 +70,7 @@ _FONTS = (
 )
 _NAME_WIDTH = 26  # characters of a line of a row's name
 _NAME_LINES = 3
-MISSING = "plots need matplotlib, which is not installed: pip install 'llamaherd[plot]'"
+MISSING = f"plots need matplotlib, which is not installed: {installing.command('plot')}"
 
 
 @contextmanager
@@ -157,7 +160,7 @@ def _size(picture: Picture) -> tuple[float, float]:
         per_panel = 0.55 + 0.19 * len(picture.series)
         return WIDTH, min(0.9 + per_panel * len(picture.panels), 30.0)
     if isinstance(picture, Matrix):
-        return WIDTH, min(max(2.2 + 0.38 * len(picture.rows), 3.2), 30.0)
+        return WIDTH, min(max(2.7 + 0.38 * len(picture.rows), 3.6), 30.0)
     if isinstance(picture, Curve):
         return WIDTH * 0.75, 3.9
     return WIDTH, 3.6
@@ -171,14 +174,14 @@ def _draw_in(picture: Picture, ax: Axes, figure: Figure | None) -> None:
     elif isinstance(picture, Panels):
         _panels(picture, ax)
     elif isinstance(picture, Matrix):
-        _matrix(picture, ax)
+        _matrix(picture, ax, figure)
     elif isinstance(picture, Curve):
         _curve(picture, ax, figure)
     else:
         _timeline(picture, ax, figure)
     words = picture.words
-    ax.set_title(textwrap.fill(words.title, 70), loc="left")
-    ax.set_xlabel(words.x)
+    ax.set_title(textwrap.fill(words.title, 52), loc="left")
+    ax.set_xlabel(textwrap.fill(words.x, 70))
     ax.set_ylabel(textwrap.fill(words.y, 30))
 
 
@@ -246,7 +249,7 @@ def _bars(picture: Bars, ax: Axes, figure: Figure | None) -> None:
 
 def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
     n = len(picture.series)
-    shifts = {} if picture.spans else _shifts(picture.points, n)
+    shifts = _shifts(picture.points, n)
     for row, span in enumerate(picture.spans):
         if span is not None:
             ax.plot(span, (row, row), color="#D9D9D9", linewidth=6, zorder=1)
@@ -327,10 +330,14 @@ def _series(
     )
 
 
-def _matrix(picture: Matrix, ax: Axes) -> None:
+def _matrix(picture: Matrix, ax: Axes, figure: Figure | None) -> None:
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - optional
+    from matplotlib.patches import Patch  # noqa: PLC0415 - optional
+
     counts = np.array(picture.counts, dtype=float).reshape(
         len(picture.rows), len(picture.columns)
     )
+    shades = LinearSegmentedColormap.from_list("shares", SHARES)
     # Shades by rows: of the texts with this label, where people put them.
     total = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
@@ -339,12 +346,22 @@ def _matrix(picture: Matrix, ax: Axes) -> None:
         np.arange(len(picture.columns) + 1) - 0.5,
         np.arange(len(picture.rows) + 1) - 0.5,
         shares,
-        cmap="Blues",
+        cmap=shades,
         vmin=0,
-        vmax=1.15,
+        vmax=1,
         edgecolors="white",
         linewidth=1,
     )
+    handles = [
+        Patch(
+            facecolor=shades(step),
+            edgecolor="#333333",
+            linewidth=0.4,
+            label=f"{step:.0%}",
+        )
+        for step in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+    _legend(ax, figure, handles, picture.legend)
     ax.set_ylim(len(picture.rows) - 0.5, -0.5)
     if len(picture.rows) <= 20:
         for i, j in np.ndindex(counts.shape):

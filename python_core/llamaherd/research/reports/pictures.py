@@ -10,6 +10,7 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.research.estimation.estimates import group_name
 from llamaherd.research.reports.report_data import BANDS
 from llamaherd.research.reports.shapes import (
     Bars,
@@ -70,7 +71,6 @@ def labels_picture(
             (name, [float(each["bands"][i]) for each in summary])
             for i, name in enumerate(names)
         ]
-        parts = [part for part in parts if any(part[1])] or parts[:1]
     else:
         parts = [(things, [float(each["n"]) for each in summary])]
     return Bars(
@@ -114,7 +114,7 @@ def measures_picture(told: Told) -> Forest:
         points.append(base)
     return Forest(
         words=Words(
-            title=f"Labels against the codes of people, {told['n_gold']:,} texts",
+            title=_measures_title(told["n_gold"], measured["accuracy"]["n"]),
             x=f"value, with {told['level']:.0%} interval",
             alt=_alt(rows, points),
         ),
@@ -123,6 +123,13 @@ def measures_picture(told: Told) -> Forest:
         points=points,
         is_share=True,
     )
+
+
+def _measures_title(n_gold: int, n_used: int) -> str:
+    """Texts on which people are divided do not count for accuracy."""
+    if n_used == n_gold:
+        return f"Labels against the codes of people, {n_gold:,} texts"
+    return f"Labels against codes of people ({n_gold:,} texts; accuracy: {n_used:,})"
 
 
 def scores_picture(told: Told) -> Forest:
@@ -166,6 +173,7 @@ def confusion_picture(told: Told) -> Matrix:
             y="label of the model",
             alt=f"{right:,} of {sum(map(sum, counts)):,} texts on the diagonal",
         ),
+        legend="share of the texts with this label",
         rows=names,
         columns=names,
         counts=counts,
@@ -260,9 +268,12 @@ def _side_by_side(told: Told, by: str, titles: Mapping[str, str]) -> Forest | Pa
         )
         for row in told["rows"]
     ]
-    what = "coefficient" if told["formula"] else " or ".join(sorted(terms))
+    what = _unit(told) or " or ".join(sorted(terms))
+    if by == "variant":
+        what += " by DSL"
     title = textwrap.shorten(told["formula"] or "Estimates", 60, placeholder=" ...")
-    rows = [_row_name(key, len(outcomes), len(terms)) for key in keys]
+    columns = told.get("grouped_by") or ()
+    rows = [_row_name(key, len(outcomes), len(terms), columns) for key in keys]
     words = Words(
         title=f"{title}: {told['n_texts']:,} texts, {told['n_gold']:,} coded",
         x=f"{what}, with {told['level']:.0%} interval",
@@ -284,9 +295,25 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return row["outcome"], row["term"], row["group"]
 
 
-def _row_name(key: tuple[str, str, str], n_outcomes: int, n_terms: int) -> str:
+def _unit(told: Told) -> str:
+    """The unit of a regression's coefficients; "" without one."""
+    if not told["formula"]:
+        return ""
+    return "coefficient (log odds)" if told["model"] == "logit" else "coefficient"
+
+
+def estimate_name(row: Mapping[str, Any], columns: Sequence[str]) -> str:
+    """All that an estimate is of; groups with the names of their columns."""
+    parts = (row["outcome"], row["term"], group_name(row["group"], columns))
+    return ", ".join(part for part in parts if part)
+
+
+def _row_name(
+    key: tuple[str, str, str], n_outcomes: int, n_terms: int, columns: Sequence[str]
+) -> str:
     """What tells a row from the others."""
     outcome, term, group = key
+    group = group_name(group, columns)
     parts = [
         outcome if n_outcomes > 1 or (n_terms == 1 and not group) else "",
         term if n_terms > 1 else "",

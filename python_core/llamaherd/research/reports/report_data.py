@@ -194,6 +194,7 @@ def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
         "n_gold",
         "design",
         "notes",
+        "grouped_by",
     )
     told = {name: getattr(found, name) for name in names}
     told["source"] = getattr(found, "source", None)

@@ -83,10 +83,7 @@ class Drawn:
         try:
             svg = drawing.svg_of(picture, f"plot{self._n}")
         except ImportError:
-            self.missing = (
-                "There are no plots in this report, because matplotlib was not "
-                "installed: pip install 'llamaherd[plot]'"
-            )
+            self.missing = f"There are no plots in this report: {drawing.MISSING}"
             return None
         title = Markup.escape(f"{picture.words.title}. {picture.words.alt}")
         drawn = svg.replace("<svg", f'<svg aria-label="{title}"', 1)

@@ -244,7 +244,7 @@ def _estimates(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]
     whole = dict(told)
     rows = [
         [
-            shown(", ".join(p for p in (r["outcome"], r["term"], r["group"]) if p)),
+            shown(pictures.estimate_name(r, whole.get("grouped_by") or ())),
             pictures.METHODS[r["method"]],
             _number(r["estimate"], 4),
             _number(r["std_error"], 4),

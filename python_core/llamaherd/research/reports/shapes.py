@@ -106,12 +106,14 @@ class Matrix:
 
     Attributes:
         words: Around it.
+        legend: Meaning of the shades: shares of the row.
         rows: From top to bottom.
         columns: From left to right.
         counts: One for each of both.
     """
 
     words: Words
+    legend: str
     rows: list[str]
     columns: list[str]
     counts: list[list[int]]

@@ -206,7 +206,15 @@ def test_bars_are_the_counts(coded: lh.Coded) -> None:
 def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
     picture = picture_of(classes())
     assert isinstance(picture, shapes.Bars)
-    assert picture.parts == [("0.9 to 1", [1, 0, 0, 0]), ("0.5 to 0.7", [0, 1, 0, 0])]
+    # Classes that are empty keep their shades for the others.
+    assert [name for name, _ in picture.parts] == [
+        "0.9 to 1",
+        "0.7 to 0.9",
+        "0.5 to 0.7",
+        "below 0.5",
+    ]
+    assert picture.parts[0][1] == [1, 0, 0, 0]
+    assert picture.parts[2][1] == [0, 1, 0, 0]
     assert picture.notes == ["1 (50%)", "1 (50%)", "0 (0%)", "0 (0%)"]
     assert picture.words.title == "Labels of 3 prompts"
 
@@ -338,3 +346,30 @@ def test_numbers_that_are_none_are_left_out() -> None:
     found = lh.validate(["a", "b", "a"], ["a", "c", "a"], n_bootstrap=0)
     ax = lh.plot(found, kind="labels")
     assert not math.isnan(sum(ax.get_xlim()))
+
+
+def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -> None:
+    figure = lh.plot(validation, kind="confusion").figure
+    (legend,) = figure.legends
+    assert legend.get_title().get_text() == "share of the texts with this label"
+    assert [text.get_text() for text in legend.get_texts()][::4] == ["0%", "100%"]
+
+
+def test_the_title_has_the_texts_that_were_used() -> None:
+    codes = {"Ann": ["a", "b"] * 10, "Ben": ["a", "b", "b", "a"] * 5}
+    told = lh.validate(["a"] * 20, codes).to_dict()
+    title = pictures.measures_picture(told).words.title
+    assert title.endswith("(20 texts; accuracy: 10)")
+
+
+def test_variants_with_equal_shares_do_not_cover_each_other() -> None:
+    told = {
+        "variants": ["one", "two"],
+        "names": ["a"],
+        "shares": [[0.5], [0.5]],
+        "flips": [0.0, 0.0],
+        "n_texts": 10,
+    }
+    ax = drawing.draw(pictures.robustness_picture(told))
+    heights = {float(c.lines[0].get_ydata()[0]) for c in ax.containers}
+    assert len(heights) == 2

@@ -275,7 +275,7 @@ def test_without_matplotlib_a_note_says_what_is_missing(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = lh.report(coded, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<svg" not in page
-    assert "pip install &#39;llamaherd[plot]&#39;" in page
+    assert "pip install &#34;llamaherd[plot] @ git" in page
     with pytest.raises(ImportError, match=r"llamaherd\[plot\]"):
         lh.plot(coded)
 

@@ -1,0 +1,34 @@
+# Stops where a package is found that Imports do not bring.
+alone <- function() {
+  suggested <- strsplit(
+    utils::packageDescription("llamaherd")$Suggests,
+    "[[:space:],]+|[(][^)]*[)]"
+  )[[1]]
+  needed <- basename(list.files(Sys.getenv("R_LIBS"), full.names = TRUE))
+  suggested <- setdiff(suggested[nzchar(suggested)], needed)
+  there <- nzchar(vapply(suggested, \(name) system.file(package = name), ""))
+  if (any(there)) {
+    stop("not alone: ", toString(suggested[there]))
+  }
+}
+
+# Runs each of some named functions; ends R with a status of 1 if one failed.
+run_each <- function(steps, on_end = \() NULL) {
+  failed <- character()
+  for (name in names(steps)) {
+    problem <- tryCatch(
+      {
+        utils::capture.output(suppressWarnings(suppressMessages(steps[[name]]())))
+        NULL
+      },
+      error = conditionMessage
+    )
+    if (!is.null(problem)) {
+      failed <- c(failed, name)
+      cat(sprintf("FAILED %s: %s\n", name, problem))
+    }
+  }
+  cat(sprintf("%d passed, %d failed\n", length(steps) - length(failed), length(failed)))
+  on_end()
+  if (length(failed) > 0) quit(status = 1)
+}

@@ -1,0 +1,39 @@
+"""One wording for how to install, and never a name that an index would be asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from llamaherd.core import installing
+
+ROOT = Path(__file__).resolve().parents[3]
+REPOSITORY = "https://github.com/llamaherd/llamaherd"
+
+
+def test_the_command_names_the_repository() -> None:
+    """Also with extras and options."""
+    assert installing.command() == f'pip install "git+{REPOSITORY}"'
+    extras = f'pip install -U "llamaherd[hub,plot] @ git+{REPOSITORY}"'
+    assert installing.command("hub", "plot", options="-U") == extras
+
+
+def test_no_text_asks_an_index_for_llamaherd() -> None:
+    """In sources, documents, help pages."""
+    folders = ("python_core", "r_package", "docs", "capi_shim", "scripts", "examples")
+    files = [ROOT / "README.md"]
+    for folder in folders:
+        files += [p for p in (ROOT / folder).rglob("*") if p.is_file()]
+    kinds = {".py", ".R", ".Rd", ".Rmd", ".md", ".sh", ".cpp", ".hpp", ".toml"}
+    asked = re.compile(
+        r"""pip3? install [^\n|`]*?(?<![\w/.+-])llamaherd(\[[\w,]+\])?"""
+        r"""["'` .:)]*(?! ?@)(\s|$)"""
+    )
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        if path.suffix in kinds
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if asked.search(line)
+    ]
+    assert found == []
