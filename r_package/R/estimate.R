@@ -338,8 +338,14 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   }
   limits <- cbind(rows$low, rows$high)
   if (level != object$level) {
-    reach <- stats::qt(0.5 + level / 2, rows$df) * rows$std_error
-    limits <- cbind(rows$estimate - reach, rows$estimate + reach)
+    # Few errors make one side longer: each side keeps its length, relative to t.
+    far <- stats::qt(0.5 + level / 2, rows$df)
+    longer <- far / stats::qt(0.5 + object$level / 2, rows$df)
+    reach <- far * rows$std_error
+    limits <- cbind(
+      rows$estimate - pmax(reach, (rows$estimate - rows$low) * longer),
+      rows$estimate + pmax(reach, (rows$high - rows$estimate) * longer)
+    )
     ends <- ends_of(rows)
     limits[] <- pmin(pmax(limits, ends$least), ends$most)
   }
