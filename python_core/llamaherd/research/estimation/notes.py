@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FEW = 30  # codes of a group, or of a coefficient, below which there is a warning
 RARE = 5  # codes of a label, or errors, likewise
 _SHOWN = 5  # strata or terms that a warning names
-_THIN = 1.2  # share of the texts over share of the codes from which on it matters
+_THIN = 1.1  # share of the texts over share of the codes from which on it matters
 _LARGE = 0.5  # share of the texts from which on few codes of them matter
 _EVENTS = 10  # codes of the rarer outcome for each coefficient
 _LEVERAGE = 0.2  # of one text, from which on there is a warning
@@ -132,8 +132,8 @@ def few_heavy(problem: Problem) -> list[str]:
         return []
     told = (
         f"{share:.0%} of the texts, those with the lowest probabilities to be drawn, "
-        f"have {n:.0f} codes ({FEW} are few): intervals may be too short; code more of them, "
-        "or draw with a larger floor"
+        f"have {n:.0f} codes ({FEW} are few): intervals may be too short; code more of "
+        "them, or draw with a larger floor"
     )
     return [told]
 
