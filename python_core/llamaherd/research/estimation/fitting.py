@@ -243,7 +243,18 @@ def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
         return _widened(dsl.tuned(problem), np.full(p, (n - p) / max(n - p - 1, 1)))
     samples = _samples(problem)
     fit = ppi.ppi_ols if problem.kind == "ols" else ppi.ppi_logit
-    return _widened(fit(samples), np.full(p, (n - 1) / max(n - p - 1, 1)))
+    factors = np.full(p, (n - 1) / max(n - p - 1, 1))
+    if problem.has_leverage:
+        factors = factors * _of_leverage(problem)
+    return _widened(fit(samples), factors)
+
+
+def _of_leverage(problem: Problem) -> Floats:
+    """How much larger variances by codes alone are by HC3 than by HC1, float64[p]."""
+    wide = np.diag(dsl.gold_alone(problem).covariance)
+    usual = np.diag(dsl.gold_alone(replace(problem, has_leverage=False)).covariance)
+    ratio = np.divide(wide, usual, out=np.ones_like(wide), where=usual > 0)
+    return np.asarray(np.maximum(ratio, 1.0))
 
 
 def _coefficients_by(method: Method, problem: Problem, settings: Settings) -> _Fit:

@@ -23,9 +23,10 @@ FEW = 30  # codes of a group, or of a coefficient, below which there is a warnin
 RARE = 5  # codes of a label, or errors, likewise
 _SHOWN = 5  # strata or terms that a warning names
 _THIN = 1.1  # share of the texts over share of the codes from which on it matters
+_CLUSTERS = 50  # with codes, below which there is a warning
 _LARGE = 0.5  # share of the texts from which on few codes of them matter
 _EVENTS = 10  # codes of the rarer outcome for each coefficient
-_LEVERAGE = 0.2  # of one text, from which on there is a warning
+_LEVERAGE = 0.1  # of one text, from which on there is a warning
 WEIGHTED = (
     "ppi: texts were drawn with unequal probabilities, so that PPI's assumption, codes "
     "from a random sample, does not hold; its estimates are weighted by the inverse "
@@ -129,11 +130,24 @@ def few_heavy(problem: Problem) -> list[str]:
     n = float(weights.sum() ** 2 / (weights**2).sum()) if own.any() else 0.0
     share = float(heavy.mean())
     if n >= FEW or share < _LARGE:
-        return []
+        return _unequal(problem)
     told = (
         f"{share:.0%} of the texts, those with the lowest probabilities to be drawn, "
         f"have {n:.0f} codes ({FEW} are few): intervals may be too short; code more of "
         "them, or draw with a larger floor"
+    )
+    return [told]
+
+
+def _unequal(problem: Problem) -> list[str]:
+    """Whether codes weigh so unequally that they count for less than half as many."""
+    weights, n = 1 / problem.probs, len(problem.probs)
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    if effective >= n / 2:
+        return []
+    told = (
+        f"codes weigh unequally: {n} count as {effective:.0f} (Kish's effective number), "
+        "intervals may be too short; draw with probabilities that differ less"
     )
     return [told]
 
@@ -160,27 +174,33 @@ def few_events(y: Floats, weights: Floats, p: int) -> list[str]:
 
 
 def few_clusters(problem: Problem) -> list[str]:
-    """Whether there are few clusters of coded texts."""
+    """Whether there are few clusters of coded texts.
+
+    Source: Cameron, Miller, "A practitioner's guide to cluster-robust inference", J. Hum.
+    Resour. 50, 2015, on 20 to 50.
+    """
     if problem.clusters is None:
         return []
     n = len(np.unique(problem.clusters[problem.rows]))
-    if n >= FEW:
+    if n >= _CLUSTERS:
         return []
-    return [f"{n} clusters have codes ({FEW} are few): intervals may be too short"]
+    return [f"{n} clusters have codes ({_CLUSTERS} are few): intervals may be too short"]
 
 
 def high_leverage(problem: Problem) -> list[str]:
     """Whether one coded text decides a coefficient.
 
-    Source: Huber, "Robust Statistics", 1981, section 7.2: above 0.2 is risky.
+    Source: Huber, "Robust Statistics", 1981, section 7.2. It is compared with six times
+    the mean leverage, and with 0.1.
     """
     root = np.sqrt(1 / problem.probs)[:, None] * problem.x
     q, _ = np.linalg.qr(root)
     most = float((q**2).sum(axis=1).max())
-    if most <= _LEVERAGE:
+    usual = max(_LEVERAGE, 6 * problem.x.shape[1] / len(problem.y))
+    if most <= usual:
         return []
     told = (
-        f"one coded text has a leverage of {most:.2f} (above {_LEVERAGE} is much): "
+        f"one coded text has a leverage of {most:.2f} (above {usual:.2f} is much): "
         "intervals may be too short; transform covariates with extreme values, or code "
         "more texts"
     )
