@@ -339,15 +339,14 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   }
   limits <- cbind(rows$low, rows$high)
   if (level != object$level) {
-    # Few errors make one side longer: each side keeps its length, relative to t.
+    # Few errors make one side longer: each side keeps its length, relative to t, unless it was cut.
     far <- stats::qt(0.5 + level / 2, rows$df)
     longer <- far / stats::qt(0.5 + object$level / 2, rows$df)
-    reach <- far * rows$std_error
-    limits <- cbind(
-      rows$estimate - pmax(reach, (rows$estimate - rows$low) * longer),
-      rows$estimate + pmax(reach, (rows$high - rows$estimate) * longer)
-    )
     ends <- ends_of(rows)
+    sides <- cbind(rows$estimate - rows$low, rows$high - rows$estimate) * longer
+    is_cut <- cbind(rows$low <= ends$least, rows$high >= ends$most)
+    sides <- ifelse(is_cut, pmax(sides, far * rows$std_error), sides)
+    limits <- cbind(rows$estimate - sides[, 1], rows$estimate + sides[, 2])
     limits[] <- pmin(pmax(limits, ends$least), ends$most)
   }
   percent <- format(100 * c((1 - level) / 2, (1 + level) / 2), trim = TRUE, digits = 3)
