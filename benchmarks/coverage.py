@@ -1,11 +1,13 @@
 """How often 95% intervals hold the truth, where labels are wrong in one case of five.
 
 python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/coverage.json]
+    [--only designs]
 
 Each draw makes 2,000 texts of two groups, codes, and labels that are wrong more often in
 one of the groups; then a gold sample of 200 by each design, and simple ones of 50 and 30,
 and every estimate, with the intervals of `estimate`. What is true is computed from the
-distribution that texts are drawn from, and not from any sample.
+distribution that texts are drawn from, and not from any sample. With `--only designs`
+only those of coverage_designs.py are run, where labels, errors or clusters are few.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import coverage_designs
 import numpy as np
 from llamaherd.research.estimation.fitting import (
     Settings,
@@ -154,6 +157,8 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
             y=y[draw.rows],
             probs=draw.probs,
             strata=draw.strata[draw.rows],
+            all_probs=draw.all_probs,
+            all_strata=draw.strata,
         )
 
     label, code = texts.label, texts.code
@@ -179,6 +184,8 @@ def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
         strata=problem.strata,
         is_even=design == "simple",
         design=design,
+        all_probs=problem.all_probs,
+        all_strata=problem.all_strata,
     )
     settings = Settings(gold=gold, methods=METHODS, level=LEVEL, target="population")
     try:
@@ -257,10 +264,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=20231126)
     default = Path(__file__).resolve().parent / "results/coverage.json"
     parser.add_argument("--output", type=Path, default=default)
+    parser.add_argument("--only", choices=["designs"])
     args = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)  # that codes are few
     start = time.monotonic()
-    found = measured(args.draws, args.seed)
+    found: dict[str, Any] = {}
+    if args.only is None:
+        found = measured(args.draws, args.seed)
+    designs = coverage_designs.measured(args.draws, args.seed)
     settings = {
         "n_texts": N_TEXTS,
         "n_gold": N_GOLD,
@@ -271,7 +282,7 @@ def main() -> None:
         "seconds": round(time.monotonic() - start),
     }
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**settings, **found}, indent=1)
+    text = json.dumps({**settings, **found, "designs": designs}, indent=1)
     args.output.write_text(text + "\n", encoding="utf-8")
 
 

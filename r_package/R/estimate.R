@@ -28,10 +28,11 @@
 #' fewer than 30 codes in a group, or for a coefficient, there is a warning: intervals of DSL hold
 #' the truth about as often as they say, those of PPI++ a little less often.
 #'
-#' Where no coded text of a group has a wrong label, the variance knows nothing of errors among the
-#' other texts. How many there may be is bounded by the rule of three, about 3 in `n`, and a note
-#' says so. For `target = "texts"` a warning tells where fewer than 5 coded texts have a wrong
-#' label.
+#' Where few coded texts of a stratum have a wrong label, the variance knows little of errors among
+#' its other texts. Intervals are then by Wilson's limits of the rates of errors, put together over
+#' strata (MOVER), and longer on the side where more errors may be. A warning names strata with
+#' fewer than 5 wrong labels, their share of the texts and the number of codes; a note says where
+#' no label was wrong.
 #'
 #' @param coded What [annotate_texts()] returned, or another data frame with a column of labels: all
 #'   texts that the sample was drawn from.
@@ -354,9 +355,14 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   }
   limits <- cbind(rows$low, rows$high)
   if (level != object$level) {
-    reach <- stats::qt(0.5 + level / 2, rows$df) * rows$std_error
-    limits <- cbind(rows$estimate - reach, rows$estimate + reach)
+    # Few errors make one side longer: each side keeps its length, relative to t, unless it was cut.
+    far <- stats::qt(0.5 + level / 2, rows$df)
+    longer <- far / stats::qt(0.5 + object$level / 2, rows$df)
     ends <- ends_of(rows)
+    sides <- cbind(rows$estimate - rows$low, rows$high - rows$estimate) * longer
+    is_cut <- cbind(rows$low <= ends$least, rows$high >= ends$most)
+    sides <- ifelse(is_cut, pmax(sides, far * rows$std_error), sides)
+    limits <- cbind(rows$estimate - sides[, 1], rows$estimate + sides[, 2])
     limits[] <- pmin(pmax(limits, ends$least), ends$most)
   }
   percent <- format(100 * c((1 - level) / 2, (1 + level) / 2), trim = TRUE, digits = 3)

@@ -37,7 +37,7 @@ test_that("coefficients, covariances and intervals are those of one method", {
   expect_identical(coef(fit, method = "ppi"), c("share A" = 2.5, "share B" = 3.5))
   expect_identical(colnames(confint(fit)), c("2.5 %", "97.5 %"))
   expect_equal(unname(confint(fit)), cbind(c(0.3, 1.3), c(0.7, 1.7)))
-  reach <- stats::qt(0.95, 10) * 0.1
+  reach <- 0.2 * stats::qt(0.95, 10) / stats::qt(0.975, 10)
   # A share ends at 1.
   expect_equal(unname(confint(fit, level = 0.9)), rbind(0.5 + c(-reach, reach), c(1, 1)))
   names <- list(c("share A", "share B"), c("share A", "share B"))
@@ -193,6 +193,34 @@ test_that("a summary has what a table of coefficients has", {
   )
   expect_match(printed[[4]], "estimate +std_error +low +high +t +p$")
   expect_output(print(summary(fit)), "partyB")
+})
+
+test_that("few errors in a large stratum are warned of, and one side is longer", {
+  skip_if_no_llamaherd()
+  n <- 1000
+  data <- data.frame(
+    text = paste("text", seq_len(n)),
+    label = ifelse(seq_len(n) %% 25 == 0, "rare", "other")
+  )
+  gold <- gold_sample(data, 80, label, text = text, allocation = "equal", seed = 1)
+  sheet <- data.frame(id = seq_len(n), code = data$label)
+  sheet <- sheet[as.integer(as.data.frame(gold)$id), ]
+  gold <- read_gold(sheet, gold)
+  expect_warning(
+    fit <- estimate(data, gold, outcome = "rare"),
+    "'other' (96% of the texts): 0 of 40 codes show a wrong label",
+    fixed = TRUE
+  )
+  limits <- confint(fit)
+  expect_gt(limits[[2]] - coef(fit), coef(fit) - limits[[1]])
+  narrow <- confint(fit, level = 0.9)
+  expect_true(narrow[[1]] >= limits[[1]] && narrow[[2]] < limits[[2]])
+  expect_output(print(fit), "Note: rare: code more texts of the strata")
+  expect_match(
+    format(validate(data$label, gold)),
+    "Recall of 'rare' may be as low",
+    all = FALSE
+  )
 })
 
 test_that("nobody asks whether a share is 0", {

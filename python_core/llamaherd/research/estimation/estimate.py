@@ -51,7 +51,7 @@ def estimate(  # noqa: PLR0917 - as in R
     level: float = 0.95,
     label: str | None = None,
     text: str | None = None,
-    prob: Literal["simple"] | Sequence[float] | None = None,
+    prob: str | Sequence[float] | None = None,
     target: Target = "population",
     cluster: str | None = None,
     order: Mapping[str, Sequence[Any]] | None = None,
@@ -86,7 +86,7 @@ def estimate(  # noqa: PLR0917 - as in R
         label: Column of labels; None: that of `coded`, or "label".
         text: Column of texts; None: that of `coded`, or of `gold`.
         prob: For codes without a design: "simple", if texts were drawn at random with the
-            same probability, or N inclusion probabilities.
+            same probability; N inclusion probabilities, or the column that has them.
         target: "population": estimates are about what these texts are a sample of;
             "texts": about these texts, so that with all of them coded nothing is left to
             chance.
@@ -115,6 +115,8 @@ def estimate(  # noqa: PLR0917 - as in R
     texts, gold, notes = joined(coded, gold, label, text, several=several)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
+    if isinstance(prob, str) and prob in frames.names(texts.frame):
+        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
     frames.check_index(gold, texts.frame, "gold")
     frames.check_index(prob, texts.frame, "prob")
     texts, gold, are_numbers = in_one_form(texts, gold, several=several)
@@ -178,6 +180,8 @@ def settings_of(
     checks.choice("target", target, TARGETS)
     if clusters is not None and target == "texts":
         raise ValueError("cluster is for target='population': these texts are no sample")
+    if clusters is not None and np.ptp(clusters) == 0:
+        raise ValueError("cluster must have two values at least: all texts have one")
     if len(gold.rows) < 2:
         raise ValueError("gold has fewer than two codes of the texts that are used")
     return Settings(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.estimation import few_codes, notes
+from llamaherd.research.estimation import few_codes, few_errors, notes
 from llamaherd.research.estimation.estimates import Estimate, Method
+from llamaherd.research.estimation.few_errors import Reach
 from llamaherd.research.statistics import dsl, ppi
 from llamaherd.research.statistics.dsl import Problem
 from llamaherd.research.statistics.intervals import student_quantile, within
@@ -60,6 +62,8 @@ class Settings:
             strata=self.gold.strata,
             clusters=self.clusters,
             target=self.target,
+            all_probs=self.gold.all_probs,
+            all_strata=self.gold.all_strata,
         )
 
     @property
@@ -72,7 +76,9 @@ class Settings:
         """What a user has to know of "ppi"."""
         if "ppi" not in self.methods or self.is_plain:
             return []
-        return [notes.TEXTS if self.gold.is_even else notes.WEIGHTED]
+        if not self.gold.is_even:
+            return [notes.WEIGHTED]
+        return [notes.TEXTS if self.target == "texts" else notes.CLUSTERS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,14 +90,14 @@ class _Fit:
         covariance: float64[p, p].
         lam: See `Estimated`.
         df: float64[p], degrees of freedom of their intervals.
-        unseen: float64[p], see `few_codes.unseen`.
+        wider: What few errors add to the intervals, see `few_errors`.
     """
 
     theta: Floats
     covariance: Floats
     lam: float
     df: Floats
-    unseen: Floats
+    wider: Reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +122,7 @@ def fit_regression(kind: Kind, made: Matrices, settings: Settings) -> Found:
             f"the left side {made.outcome!r} is {made.y[0]:g} for all labels and codes: "
             "is the label in it one that there is, spelled the same?"
         )
+    _check_finite(made)
     if kind == "logit":
         _check_binary(made)
     n_gold, p = made.x.shape
@@ -125,7 +132,11 @@ def fit_regression(kind: Kind, made: Matrices, settings: Settings) -> Found:
         methods.remove("ppi")
         told = [note for note in told if note != notes.WEIGHTED] + [notes.RIGHT]
     problem = settings.problem(kind, made.x_hat, made.y_hat, made.x, made.y)
-    told += notes.few_errors(problem)
+    problem = replace(problem, has_leverage=kind == "ols")
+    told += notes.few_errors(made.outcome, problem, settings.gold.names)
+    told += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
+    if kind == "logit":
+        told += notes.few_events(made.y, 1 / problem.probs, p)
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for method in methods:
@@ -135,6 +146,8 @@ def fit_regression(kind: Kind, made: Matrices, settings: Settings) -> Found:
         for i, term in enumerate(made.terms):
             row = _Row(outcome=made.outcome, term=term, group="", method=method)
             rows.append(_filled(row, found, _unit(i, p), settings.level))
+    if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
+        told += notes.high_leverage(problem)
     return _found(rows, covariances, told)
 
 
@@ -165,15 +178,16 @@ def fit_means(
     covariances: dict[tuple[str, str], Floats] = {}
     for outcome, y_hat, y in outcomes:
         problem = settings.problem("ols", x_hat, y_hat, x, y)
+        told += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
         told += notes.rare_label(outcome, y) if term == "share" else []
-        told += notes.rare_errors(outcome, names, problem)
+        told += notes.rare_errors(outcome, names, problem, settings.gold.names)
         span = 1.0 if term == "share" else float(np.ptp([*y_hat, *y])) or np.nan
         for method in settings.methods:
             by = partial(_mean_by, method, problem, settings, span)
             found = _tried(method, by, told, names)
             if found is not None:
-                bounds.append(notes.unseen(outcome, method, names, found.unseen))
-            covariances[outcome, method] = _covariance(found, len(names))
+                bounds.append(notes.unseen(problem, outcome, method, names, found.wider))
+            covariances[outcome, method] = _covariance(found, len(names), settings.level)
             rows += _rows_of_means(
                 outcome, term, names, method=method, found=found, level=settings.level
             )
@@ -229,35 +243,49 @@ def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
         return _widened(dsl.tuned(problem), np.full(p, (n - p) / max(n - p - 1, 1)))
     samples = _samples(problem)
     fit = ppi.ppi_ols if problem.kind == "ols" else ppi.ppi_logit
-    return _widened(fit(samples), np.full(p, (n - 1) / max(n - p - 1, 1)))
+    factors = np.full(p, (n - 1) / max(n - p - 1, 1))
+    if problem.has_leverage:
+        factors = factors * _of_leverage(problem)
+    return _widened(fit(samples), factors)
+
+
+def _of_leverage(problem: Problem) -> Floats:
+    """How much larger variances by codes alone are by HC3 than by HC1, float64[p]."""
+    wide = np.diag(dsl.gold_alone(problem).covariance)
+    usual = np.diag(dsl.gold_alone(replace(problem, has_leverage=False)).covariance)
+    ratio = np.divide(wide, usual, out=np.ones_like(wide), where=usual > 0)
+    return np.asarray(np.maximum(ratio, 1.0))
 
 
 def _coefficients_by(method: Method, problem: Problem, settings: Settings) -> _Fit:
     """Coefficients; without covariances where the codes show no variance."""
     found = _by(method, problem, settings)
     if method == "naive":
-        return _normal(found)
+        return _of_labels(problem, found)
     p = problem.x.shape[1]
     covariance = found.covariance
     if few_codes.has_none(np.diag(covariance)).any() and not problem.is_all_coded:
         covariance = np.full((p, p), np.nan)
+    df = np.full(p, few_codes.freedom(problem, p + (method == "ppi")))
+    if found.df is not None:
+        df = np.minimum(df, found.df)
     return _Fit(
         theta=found.theta,
         covariance=covariance,
         lam=found.lam,
-        df=np.full(p, few_codes.freedom(problem, p + (method == "ppi"))),
-        unseen=np.zeros(p),
+        df=df,
+        wider=Reach(below=np.zeros(p), above=np.zeros(p)),
     )
 
 
 def _mean_by(method: Method, problem: Problem, settings: Settings, span: float) -> _Fit:
     """Means of the groups; NaN by codes where a group has fewer than two.
 
-    What the codes do not show is added to the variances; `span` is how far apart two
-    outcomes can be.
+    What few codes do not show makes intervals wider; `span` is how far apart two outcomes
+    can be.
     """
     if method == "naive":
-        return _normal(dsl.naive(problem))
+        return _of_labels(problem, dsl.naive(problem))
     there = np.flatnonzero(problem.x.sum(axis=0) >= 2)
     part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
     if len(there) == 0:
@@ -267,33 +295,32 @@ def _mean_by(method: Method, problem: Problem, settings: Settings, span: float) 
     else:
         found = _by(method, part, settings)
     level, p = settings.level, problem.x.shape[1]
-    df = few_codes.freedoms(part, 1 + (method == "ppi"))
-    unseen = few_codes.unseen(
-        part, np.diag(found.covariance), level, has_labels=method != "gold"
+    df = np.full(p, np.inf)
+    df[there] = np.minimum(
+        few_codes.freedoms(part, 1 + (method == "ppi")),
+        found.df if found.df is not None else np.inf,
     )
-    far = np.array([student_quantile(level, each) for each in df])
-    more = np.where(unseen > 0, span * unseen / far, 0.0) ** 2
-    made = _Fit(
-        theta=np.full(p, np.nan),
-        covariance=np.full((p, p), np.nan),
-        lam=found.lam,
-        df=np.full(p, np.inf),
-        unseen=np.zeros(p),
-    )
-    made.theta[there], made.df[there], made.unseen[there] = found.theta, df, unseen
-    made.covariance[np.ix_(there, there)] = found.covariance + np.diag(more)
-    return made
+    far = np.array([student_quantile(level, each) for each in df[there]])
+    more = few_errors.reach(part, level, far, span=span, has_labels=method != "gold")
+    wider = Reach(below=np.zeros(p), above=np.zeros(p))
+    wider.below[there], wider.above[there] = more.below, more.above
+    theta, covariance = np.full(p, np.nan), np.full((p, p), np.nan)
+    theta[there], covariance[np.ix_(there, there)] = found.theta, found.covariance
+    return _Fit(theta=theta, covariance=covariance, lam=found.lam, df=df, wider=wider)
 
 
-def _normal(found: Estimated) -> _Fit:
-    """With intervals by the normal distribution."""
+def _of_labels(problem: Problem, found: Estimated) -> _Fit:
+    """With intervals by the normal distribution; by t with as many clusters, less one."""
     p = len(found.theta)
+    df = np.inf
+    if problem.clusters is not None:
+        df = max(len(np.unique(problem.clusters)) - 1.0, 1.0)
     return _Fit(
         theta=found.theta,
         covariance=found.covariance,
         lam=found.lam,
-        df=np.full(p, np.inf),
-        unseen=np.zeros(p),
+        df=np.full(p, df),
+        wider=Reach(below=np.zeros(p), above=np.zeros(p)),
     )
 
 
@@ -364,10 +391,16 @@ def _filled(row: _Row, found: _Fit | None, weights: Floats, level: float) -> Est
         used = np.flatnonzero(weights)  # others may be NaN
         weights, matrix = weights[used], found.covariance[np.ix_(used, used)]
         value = float(weights @ found.theta[used])
-        std_error = float(np.sqrt(weights @ matrix @ weights))
-        df = few_codes.together(weights**2 * np.diag(matrix), found.df[used])
-        reach = student_quantile(level, df) * std_error
-        low, high = within(value - reach, value + reach, *row.limits)
+        whole = _covariance(found, len(found.theta), level)[np.ix_(used, used)]
+        std_error = float(np.sqrt(weights @ whole @ weights))
+        df = few_codes.together(weights**2 * np.diag(whole), found.df[used])
+        reach = student_quantile(level, df) ** 2 * float(weights @ matrix @ weights)
+        below, above = found.wider.of(used, weights)
+        low, high = within(
+            value - math.sqrt(reach + below),
+            value + math.sqrt(reach + above),
+            *row.limits,
+        )
         lam = found.lam if row.method == "ppi" else lam
     return Estimate(
         outcome=row.outcome,
@@ -393,6 +426,23 @@ def _found(
     )
 
 
+def _check_finite(made: Matrices) -> None:
+    """Checks that there is no infinite number, of which a variance would be NaN."""
+    for values in (made.y_hat, made.y):
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"formula has the left side {made.outcome!r} with an infinite or missing "
+                "value: leave these texts out"
+            )
+    for matrix in (made.x_hat, made.x):
+        bad = ~np.isfinite(matrix).all(axis=0)
+        if bad.any():
+            raise ValueError(
+                f"formula has the term {made.terms[int(np.argmax(bad))]!r} with an "
+                "infinite or missing value: leave these texts out"
+            )
+
+
 def _check_binary(made: Matrices) -> None:
     for values in (made.y_hat, made.y):
         if not np.isin(values, (0.0, 1.0)).all():
@@ -402,8 +452,15 @@ def _check_binary(made: Matrices) -> None:
             )
 
 
-def _covariance(found: _Fit | None, p: int) -> Floats:
-    return np.full((p, p), np.nan) if found is None else found.covariance
+def _covariance(found: _Fit | None, p: int, level: float = 0.95) -> Floats:
+    """Covariances, with what few errors add to the variances."""
+    if found is None:
+        return np.full((p, p), np.nan)
+    more = (found.wider.below + found.wider.above) / 2
+    if not more.any():
+        return found.covariance
+    far = np.array([student_quantile(level, each) for each in found.df])
+    return np.asarray(found.covariance + np.diag(more / far**2))
 
 
 def _unit(i: int, p: int) -> Any:  # noqa: ANN401 - Floats

@@ -11,6 +11,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.codes import text_of
+from llamaherd.research.estimation.answered import answered
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.outcomes import labels_of
 
@@ -43,6 +44,9 @@ class GoldUsed:
         is_even: Whether all texts had the same probability.
         design: How they were drawn, in words.
         notes: What to know of it.
+        all_probs: float64[N], inclusion probabilities of all texts; None: not known.
+        all_strata: int64[N], their strata, likewise.
+        names: Of the strata, by their numbers.
     """
 
     rows: Ints
@@ -52,6 +56,9 @@ class GoldUsed:
     is_even: bool
     design: str
     notes: list[str] = field(default_factory=list)
+    all_probs: Floats | None = None
+    all_strata: Ints | None = None
+    names: dict[int, str] = field(default_factory=dict)
 
     def among(self, kept: Ints, n_texts: int) -> GoldUsed:
         """The same for a part of the texts, with indices into that part."""
@@ -66,6 +73,9 @@ class GoldUsed:
             is_even=self.is_even,
             design=self.design,
             notes=self.notes,
+            all_probs=None if self.all_probs is None else self.all_probs[kept],
+            all_strata=None if self.all_strata is None else self.all_strata[kept],
+            names=self.names,
         )
 
 
@@ -115,6 +125,7 @@ def used_gold(
         design="simple, as the caller says"
         if is_simple
         else "probabilities by the caller",
+        all_probs=probs,
     )
 
 
@@ -126,17 +137,22 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     codes = gold.gold
     coded = np.flatnonzero([code is not None for code in codes])
     _check_some(len(coded))
-    all_rows = np.array(gold.rows, dtype=np.int64)
-    rows = all_rows[coded]
-    probs, notes = _answered(gold, all_rows, coded)
+    rows = np.array(gold.rows, dtype=np.int64)[coded]
+    answers = answered(gold, coded)
+    for note in answers.notes:
+        warnings.warn(note, UserWarning, stacklevel=3)
+    names = gold.design.get("strata") or {}
     return GoldUsed(
         rows=rows,
         codes=[codes[i] or "" for i in coded],
-        probs=probs,
+        probs=answers.probs,
         strata=gold.strata[rows],
-        is_even=bool(np.ptp(gold.all_probs[kept]) == 0),
+        is_even=bool(np.ptp(gold.all_probs[kept]) == 0) and answers.is_even,
         design=str(gold.design["kind"]),
-        notes=[*notes, *_ties(gold)],
+        notes=[*answers.notes, *_ties(gold)],
+        all_probs=answers.all_probs,
+        all_strata=gold.strata,
+        names={h: str(name) for h, name in enumerate(names)},
     )
 
 
@@ -166,27 +182,6 @@ def _is_tie(said: Sequence[str], *, several: bool) -> bool:
         return any(2 * n == len(said) for n in given.values())
     first = [n for _, n in Counter(said).most_common(2)]
     return len(first) == 2 and first[0] == first[1]
-
-
-def _answered(gold: GoldSample, rows: Ints, coded: Ints) -> tuple[Floats, list[str]]:
-    """Probabilities to be drawn and coded, where not all were coded."""
-    probs = gold.all_probs[rows[coded]]
-    if len(coded) == len(gold):
-        return probs, []
-    strata = gold.strata[rows]
-    drawn = np.bincount(strata)
-    answered = np.bincount(strata[coded], minlength=len(drawn))
-    if ((drawn > 0) & (answered == 0)).any():
-        raise ValueError(
-            "gold has a stratum of which no text is coded yet; code some texts of each: "
-            f"{gold.design.get('strata')}"
-        )
-    note = (
-        f"{len(gold) - len(coded)} of {len(gold)} texts of the gold sample have no code; "
-        "those that have one are taken for a random part of it"
-    )
-    warnings.warn(note, UserWarning, stacklevel=2)
-    return np.asarray(probs * (answered / np.maximum(drawn, 1))[strata[coded]]), [note]
 
 
 def _check_some(n_coded: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.research.statistics import missed
 from llamaherd.research.statistics.intervals import (
     Measure,
     level_of,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.missed import Unfound
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
 
@@ -37,6 +39,8 @@ class LabelScores:
         precision: Of those to which it was given, the share that has it; NaN for none.
         recall: Of those that have it, the share to which it was given; NaN for none.
         f1: Harmonic mean of both, 2 tp / (gold + predicted).
+        unfound: What recall and F1 are bounded by, where units were drawn with unequal
+            probabilities and few of those without this label show it; None: elsewhere.
     """
 
     label: Hashable
@@ -46,6 +50,7 @@ class LabelScores:
     precision: Measure
     recall: Measure
     f1: Measure
+    unfound: Unfound | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,6 +133,18 @@ def accuracy_of(
     for name, (of, by) in _COMPOSED.items():
         value, low, high = _composed(of, by, sums, draws, level)
         composed[name] = Measure(value=value, low=low, high=high, n=len(gold))
+    per_label = tuple(
+        _of_label(
+            label,
+            *(member[given, j], member[gold, j], weights),
+            sums=sums[:, j],
+            draws=draws[:, :, j],
+            level=level,
+        )
+        for j, label in enumerate(names)
+    )
+    for name, part in _PARTS.items():
+        composed[name] = missed.widened(composed[name], per_label, part)
     most = int(np.bincount(gold, weights).argmax()) if len(gold) else -1
     table = np.bincount(given * k + gold, minlength=k * k).reshape(k, k)
     return Accuracy(
@@ -135,16 +152,7 @@ def accuracy_of(
         labels=names,
         confusion=table[:0, :0] if several else table,
         accuracy=share(given == gold, weights, level),
-        per_label=tuple(
-            _of_label(
-                label,
-                *(member[given, j], member[gold, j], weights),
-                sums=sums[:, j],
-                draws=draws[:, :, j],
-                level=level,
-            )
-            for j, label in enumerate(names)
-        ),
+        per_label=per_label,
         majority_label=ratings.values[most] if most >= 0 else None,
         majority_accuracy=share(gold == most, weights, level),
         **composed,
@@ -214,6 +222,7 @@ def _f1(sums: Floats, without: float = 0.0) -> Floats:
     return _ratio(2 * sums[0], sums[1] + sums[2], without)
 
 
+_PARTS = {"balanced_accuracy": "recall", "macro_recall": "recall", "macro_f1": "f1"}
 # Means over the labels that people gave, or that occur at all.
 _COMPOSED = {
     "balanced_accuracy": (_recall, (2,)),
@@ -254,12 +263,19 @@ def _of_label(
 ) -> LabelScores:
     low, high = percentiles(_f1(draws, math.nan), level)
     f1 = float(_f1(sums[:, None], math.nan)[0])
+    recall = share(is_given[is_gold], weights[is_gold], level)
+    found = Measure(value=f1, low=low, high=high, n=int((is_given | is_gold).sum()))
+    unfound = missed.unfound(is_given, is_gold, weights, level)
+    if unfound is not None:
+        recall = missed.with_limits(recall, unfound.recall)
+        found = missed.with_limits(found, unfound.f1)
     return LabelScores(
         label=label,
         n_gold=int(is_gold.sum()),
         n_predicted=int(is_given.sum()),
         share=float(sums[2] / weights.sum()) if len(weights) else math.nan,
         precision=share(is_gold[is_given], weights[is_given], level),
-        recall=share(is_given[is_gold], weights[is_gold], level),
-        f1=Measure(value=f1, low=low, high=high, n=int((is_given | is_gold).sum())),
+        recall=recall,
+        f1=found,
+        unfound=unfound,
     )

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.research.statistics.counts import satterthwaite
 from llamaherd.research.statistics.regression import (
     Estimated,
     FitError,
@@ -44,6 +45,9 @@ from llamaherd.research.statistics.regression import (
 if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
+
+
+_MOST_LEVERAGE = 0.9  # of one text, so that its term stays finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,6 +66,9 @@ class Problem:
             independently of each other.
         clusters: int64[N], texts of one cluster depend on each other; None: none do.
         target: "population": what these texts are a sample of; "texts": these texts.
+        all_probs: float64[N], inclusion probabilities of all texts; None: not known.
+        all_strata: int64[N], strata of all texts; None: not known.
+        has_leverage: Whether codes count for the variance by their leverage, as in HC3.
     """
 
     kind: Kind
@@ -74,6 +81,24 @@ class Problem:
     strata: Ints | None = None
     clusters: Ints | None = None
     target: Target = "population"
+    all_probs: Floats | None = None
+    all_strata: Ints | None = None
+    has_leverage: bool = False
+
+    @property
+    def of_all_texts(self) -> tuple[Floats, Ints]:
+        """Inclusion probabilities and strata, float64[N] and int64[N].
+
+        Without those of all texts the lowest of the coded ones stands for the others.
+        """
+        n_texts = len(self.y_hat)
+        probs, strata = self.all_probs, self.all_strata
+        if probs is None:
+            probs = np.full(n_texts, self.probs.min())
+            probs[self.rows] = self.probs
+        if strata is None:
+            strata = np.zeros(n_texts, dtype=np.int64)
+        return probs, strata
 
     @property
     def is_all_coded(self) -> bool:
@@ -109,7 +134,8 @@ def naive(problem: Problem) -> Estimated:
     theta = fitted(problem.kind, problem.x_hat, problem.y_hat, ones)
     terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta)
     n_texts, p = problem.x_hat.shape
-    meat = _clustered(terms, problem.clusters) * n_texts / max(n_texts - p, 1)
+    more = 0 if problem.clusters is None else 1
+    meat = _clustered(terms, problem.clusters) * (n_texts - more) / max(n_texts - p, 1)
     bread = information(problem.kind, problem.x_hat, ones, theta)
     return Estimated(theta=theta, covariance=sandwich(bread, meat))
 
@@ -148,7 +174,37 @@ def rectified(problem: Problem, lam: float) -> Estimated:
         raise FitError(
             "the gold sample is too small for its design: a variance is negative"
         )
-    return Estimated(theta=theta, covariance=covariance, lam=lam)
+    df = _freedom(problem, lam, theta, bread)
+    return Estimated(theta=theta, covariance=covariance, lam=lam, df=df)
+
+
+def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floats | None:
+    """Degrees of freedom of each coefficient's variance by Satterthwaite, float64[p].
+
+    The strata's parts of the variance rest on as many codes as each has, less one. None
+    where that is no question: without strata, of one stratum, with clusters.
+    """
+    strata, probs = problem.strata, problem.probs[:, None]
+    if strata is None or problem.clusters is not None or np.ptp(strata) == 0:
+        return None
+    hat = lam * scores(problem.kind, problem.x_hat, problem.y_hat, theta)
+    own = (scores(problem.kind, problem.x, problem.y, theta) - hat[problem.rows]) / probs
+    terms = np.linalg.solve(bread, own.T).T
+    names, sizes = np.unique(strata, return_counts=True)
+    df = np.asarray(sizes - 1, dtype=np.float64)
+    parts = np.array(
+        [
+            np.diag(
+                _hajek(
+                    terms[strata == h],
+                    1 - problem.probs[strata == h],
+                    strata[strata == h],
+                )
+            )
+            for h in names
+        ]
+    )
+    return np.array([satterthwaite(part, df, 0.0) for part in parts.T])
 
 
 def _stacked(problem: Problem, lam: float) -> tuple[Floats, Floats, Floats]:
@@ -178,9 +234,13 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
     kind, rows, probs = problem.kind, problem.rows, problem.probs[:, None]
     terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta)
     change = scores(kind, problem.x, problem.y, theta) - terms[rows]
+    if problem.has_leverage:
+        change *= _jackknife(problem, lam, theta)[:, None]
     terms[rows] += change / probs
     n, p = change.shape
     small = n / max(n - p, 1)  # for the coefficients that were fitted
+    if problem.has_leverage:
+        small = 1.0
     whole = _clustered(terms, problem.clusters)
     if problem.clusters is not None:
         return np.asarray(whole * small)
@@ -195,6 +255,22 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
     if np.linalg.eigvalsh(texts + drawn).min() < 0:  # by chance, in small samples
         return np.asarray(whole * small)
     return np.asarray(texts + drawn)
+
+
+def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
+    """Factors 1 / (1 - h) of the codes' terms, float64[n], as if each were left out.
+
+    h is how far a term changes with its own weight in the coefficients. Where covariates
+    have no labels, and lam is 1, it is 0: DSL's correction does not depend on them.
+
+    Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
+    estimators with improved finite sample properties", J. Econometrics 29, 1985.
+    """
+    inverse = np.linalg.pinv(_bread(problem, lam, theta))
+    hat = problem.x_hat[problem.rows]
+    own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
+    own -= lam * np.einsum("ij,jk,ik->i", hat, inverse, hat)
+    return np.asarray(1 / (1 - np.clip(own / problem.probs, 0, _MOST_LEVERAGE)))
 
 
 def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:

@@ -53,6 +53,13 @@ def normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
+@lru_cache(maxsize=1)
+def _gauss() -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss-Legendre, which take longer than all the rest."""
+    nodes, weights = np.polynomial.legendre.leggauss(128)
+    return nodes, weights
+
+
 @lru_cache(maxsize=1024)
 def student_quantile(level: float, df: float) -> float:
     """The same for Student's t with `df` degrees of freedom; infinite without any.
@@ -67,7 +74,7 @@ def student_quantile(level: float, df: float) -> float:
         return normal_quantile(level)
     if df > 10_000:  # the first term of Cornish and Fisher's expansion: error 1e-8
         return z + (z**3 + z) / (4 * df)
-    nodes, weights = np.polynomial.legendre.leggauss(128)
+    nodes, weights = _gauss()
     log_c = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(math.pi) / 2
 
     def inside(t: float) -> float:

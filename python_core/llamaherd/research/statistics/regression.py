@@ -37,11 +37,13 @@ class Estimated:
         theta: float64[p].
         covariance: float64[p, p].
         lam: How much the labels counted, between 0 and 1; NaN where that is no question.
+        df: float64[p], degrees of freedom of the variances; None: not known.
     """
 
     theta: Floats
     covariance: Floats
     lam: float = float("nan")
+    df: Floats | None = None
 
     @property
     def std_errors(self) -> Floats:

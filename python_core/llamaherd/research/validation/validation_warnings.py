@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _FEW_OF_LABEL = 10
 _FEW = 50
+_FEW_MISSED = 5  # cases that the model missed
 # Below it not even tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
@@ -25,6 +26,7 @@ def warnings_of(
     """Each a sentence."""
     told = [
         *_of_numbers(found),
+        *_of_recall(found),
         *_of_intervals(found),
         *_of_codes(found, codes, n_ties),
         *_of_labels(found, answers, codes),
@@ -55,6 +57,22 @@ def _of_numbers(found: Validation) -> list[str]:
             "The labels may be no better than giving always "
             f"{measured.majority_label!r}: {measured.majority_accuracy.value:.2f} of the "
             "texts have it."
+        )
+    return told
+
+
+def _of_recall(found: Validation) -> list[str]:
+    """Labels whose recall rests on the few cases among texts that were not given them."""
+    told = []
+    for scores in found.accuracy.per_label:
+        unfound = scores.unfound
+        if unfound is None or unfound.n_cases >= _FEW_MISSED:
+            continue
+        told.append(
+            f"Recall of {scores.label!r} may be as low as {scores.recall.low:.2f}: of "
+            f"the {unfound.share:.0%} of texts that the model did not give it "
+            f"{unfound.n_codes} are coded, {unfound.n_cases} of them as it. Code more of "
+            "these texts; kappa, alpha and AC1 do not show this."
         )
     return told
 

@@ -83,7 +83,8 @@ def test_shares_in_any_data_frame(kind: Any) -> None:
         assert (row.estimate, row.lam) == (pytest.approx(wanted.theta[0]), wanted.lam)
         # lam is fitted, too.
         wide = np.sqrt(N_GOLD / (N_GOLD - 2))
-        assert row.std_error == pytest.approx(wide * wanted.std_errors[0])
+        # Of few errors more may be.
+        assert 1 - 1e-9 < row.std_error / (wide * wanted.std_errors[0]) < 1.1
     total = sum(row.estimate for row in found.by("dsl"))
     assert total == pytest.approx(1)
 
@@ -148,6 +149,7 @@ def test_a_regression_is_that_of_the_arrays(model: str) -> None:
         y=(DATA["code"] == "negative").to_numpy(float)[drawn.rows],
         probs=drawn.probs,
         strata=drawn.strata[drawn.rows],
+        has_leverage=model == "ols",
     )
     for method, wanted in (("dsl", dsl.dsl(problem)), ("ppi", dsl.tuned(problem))):
         rows = found.by(method)
@@ -216,6 +218,7 @@ def test_clusters() -> None:
     assert errors == pytest.approx(list(fit.bse), rel=2e-3)
 
 
+@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
 def test_a_sample_of_unknown_probabilities_is_refused() -> None:
     codes = [None] * N
     codes[:100] = DATA["code"][:100]
@@ -256,6 +259,7 @@ def test_a_sample_of_other_texts_is_refused() -> None:
         lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
 
 
+@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
 def test_partial_codes_count_as_a_random_part() -> None:
     full = gold(prob="stratified")
     codes = list(full.gold)
@@ -296,6 +300,8 @@ def test_rows_with_something_missing_are_left_out() -> None:
     assert [row.estimate for row in found.by("naive")] == pytest.approx(list(fit))
 
 
+@pytest.mark.filterwarnings("ignore:.*have a wrong label:UserWarning")
+@pytest.mark.filterwarnings("ignore:one coded text has a leverage:UserWarning")
 def test_few_codes_are_warned_of() -> None:
     with pytest.warns(UserWarning, match="few codes, intervals may be too short"):
         lh.estimate(DATA, gold(n=20), outcome="negative", by="party")
@@ -360,9 +366,11 @@ def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
         lh.estimate(DATA, gold(), "votes ~ age")
 
 
+@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
 def test_the_result_is_told_in_many_ways() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*wrong label, code more")
         found = lh.estimate(DATA, gold(), outcome=["negative", "positive"], by=["party"])
     table = found.to_pandas()
     assert list(table["method"].unique()) == ["dsl", "ppi", "gold", "naive"]
@@ -383,6 +391,8 @@ def test_the_result_is_told_in_many_ways() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:few codes:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
+@pytest.mark.filterwarnings("ignore:one coded text has a leverage:UserWarning")
 def test_a_group_that_nobody_coded_has_no_corrected_estimate() -> None:
     data = DATA.assign(party=np.where(np.arange(N) < 3, "D", DATA["party"]))
     codes = [DATA["code"][i] if i % 5 == 4 else None for i in range(N)]
@@ -479,6 +489,9 @@ def test_intervals_of_shares_stay_within_what_shares_can_be(prob: str) -> None:
     assert all(0 <= row.low <= row.high <= 1 for row in shares)
     assert any(row.low == 0 for row in shares)
     for row in fit.rows:
+        least = 0 if row.term == "share" else -1
+        assert least <= row.low <= row.estimate <= row.high <= 1
+    for row in fit.by("naive"):
         reach = student_t.ppf(0.975, row.df) * row.std_error
         least = 0 if row.term == "share" else -1
         assert row.low == pytest.approx(max(row.estimate - reach, least))

@@ -13,7 +13,7 @@ from llamaherd.research.estimation import few_codes
 from llamaherd.research.estimation.fitting import Settings, fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.statistics.dsl import Problem
-from scipy.stats import t as student_t
+from scipy.stats import norm
 
 N = 1000
 
@@ -79,24 +79,23 @@ def test_intervals_about_these_texts_where_errors_are_rare(accuracy: float) -> N
     assert min(held.values()) / draws > 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
-def test_the_rule_of_three() -> None:
+def test_no_error_among_the_codes() -> None:
     label, rows = np.arange(N) % 2.0, np.arange(0, N, 20)
     rows[::2] += 1
     found = shares(label, label, rows, "texts")
-    # So many wrong labels would be missed by 50 of 1,000 draws in 5% of cases.
-    most = np.log(0.05) / np.log(0.95) / N
+    # Wilson's limit of 0 of 50, of all texts, less what was drawn.
+    z2 = norm.ppf(0.975) ** 2
+    most = z2 / (50 + z2) * np.sqrt(1 - 50 / N)
     for method in ("dsl", "ppi"):
-        assert found[method].low == pytest.approx(0.5 - most)
-        assert found[method].high == pytest.approx(0.5 + most)
+        assert found[method].low == pytest.approx(0.5 - most, rel=0.01)
+        assert found[method].high == pytest.approx(0.5 + most, rel=0.01)
     assert found["gold"].high - found["gold"].low > 0.2
     # In what they are a sample of the labels' share varies, too.
     wide = shares(label, label, rows)["dsl"]
-    assert wide.std_error**2 == pytest.approx(
-        0.25 / N + (most / student_t.ppf(0.975, 49)) ** 2, rel=0.01
-    )
+    assert wide.std_error > found["dsl"].std_error
     none = shares(0 * label, 0 * label, rows)
     for row in none.values():
-        assert (row.low, row.high) == (0, pytest.approx(1 - 0.05 ** (1 / 50)))
+        assert (row.low, row.high) == (0, pytest.approx(z2 / (50 + z2), rel=0.01))
     twice = shares(label, label, np.arange(N), "texts")["dsl"]
     assert (twice.low, twice.high) == (0.5, 0.5)
 
@@ -115,7 +114,7 @@ def test_few_errors_are_warned_of() -> None:
         lh.estimate(frame, code, **options)
     frame, code = data(0)
     found = lh.estimate(frame, code, **options)
-    note = next(note for note in found.notes if "rule of three" in note)
+    note = next(note for note in found.notes if "Wilson's limits" in note)
     assert note.endswith("or no difference: dsl: a (all); ppi: a (all)")
     frame, code = data(20)
     found = lh.estimate(frame, code, **options)

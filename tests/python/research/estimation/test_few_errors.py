@@ -1,0 +1,189 @@
+"""Few errors in a stratum that holds most texts, and other samples that tell little."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd.research.statistics import counts
+from scipy.stats import binomtest
+
+N = 3000
+
+
+def texts(seed: int = 0, share: float = 0.03, found: float = 0.6) -> dict[str, Any]:
+    """A rare label of which a model finds some, with few false alarms."""
+    rng = np.random.default_rng(seed)
+    code = rng.random(N) < share
+    label = np.where(code, rng.random(N) < found, rng.random(N) < 0.01)
+    names = np.array(["other", "threat"])
+    return {
+        "text": [f"text {i}" for i in range(N)],
+        "label": names[label.astype(int)].tolist(),
+        "code": names[code.astype(int)].tolist(),
+    }
+
+
+def coded(data: dict[str, Any], seed: int = 0, **options: Any) -> lh.GoldSample:
+    drawn = lh.gold_sample(
+        data, 200, by="label", allocation="equal", text="text", label="label",
+        seed=seed, **options,
+    )  # fmt: skip
+    return drawn.with_codes([data["code"][i] for i in drawn.rows])
+
+
+def told(caught: list[warnings.WarningMessage]) -> str:
+    return "\n".join(str(each.message) for each in caught)
+
+
+@pytest.mark.parametrize("target", ["population", "texts"])
+def test_a_rare_label_with_equal_strata(target: Any) -> None:
+    """Wald's interval had the share in 39 to 83% of such samples, without a word."""
+    held = n_told = 0
+    for seed in range(12):
+        data = texts(seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = lh.estimate(data, coded(data, seed), outcome="threat", target=target)
+        n_told += "threat: code more texts of the strata" in told(caught)
+        truth = np.mean([each == "threat" for each in data["code"]])
+        rows = [row for row in found.rows if row.method != "naive"]
+        held += all(row.low <= truth <= row.high for row in rows)
+    assert held >= 11
+    assert n_told >= 10  # others show five errors
+
+
+def test_recall_is_bounded_by_the_texts_that_could_hold_misses() -> None:
+    """Recall was 1.00 [0.94, 1.00] where it is 0.6."""
+    held, n_told = np.zeros(3), 0
+    for seed in range(12):
+        data = texts(seed)
+        found = lh.validate(data, coded(data, seed), label="label", n_bootstrap=200)
+        scores = next(e for e in found.accuracy.per_label if e.label == "threat")
+        measures = [scores.recall, scores.f1, found.accuracy.balanced_accuracy]
+        truths = [0.6, 0.62, 0.8]
+        held += [m.low <= t <= m.high for m, t in zip(measures, truths, strict=True)]
+        n_told += any("Recall of 'threat' may be as low as" in e for e in found.warnings)
+    assert held.min() >= 10
+    assert n_told >= 10
+
+
+def test_few_one_sided_errors_are_warned_of_for_each_target() -> None:
+    label = ["a" if i % 2 else "b" for i in range(1000)]
+    code: list[str | None] = [*label[:100], *[None] * 900]
+    code[1] = "b"
+    for target in ("population", "texts"):
+        with pytest.warns(UserWarning, match="few coded texts have a wrong label"):
+            found = lh.estimate(
+                {"label": label}, code, outcome="a", prob="simple", target=target
+            )
+        row = found.by("dsl")[0]
+        assert row.estimate - row.low > row.high - row.estimate  # more may be missed
+
+
+def test_sure_texts_with_few_codes_are_warned_of() -> None:
+    rng = np.random.default_rng(1)
+    data = {
+        "text": [str(i) for i in range(1000)],
+        "label": rng.choice(["a", "b"], 1000).tolist(),
+        "sure": np.where(rng.random(1000) < 0.95, 1.0, rng.random(1000)).tolist(),
+    }
+    drawn = lh.gold_sample(
+        data, 50, prob="uncertainty", confidence="sure", text="text", label="label",
+        seed=2,
+    )  # fmt: skip
+    gold = drawn.with_codes([data["label"][i] for i in drawn.rows])
+    with pytest.warns(UserWarning, match=r"9\d% of the texts, those with the lowest"):
+        found = lh.estimate(data, gold, outcome="a", methods=["dsl"])
+    assert found.rows[0].high - found.rows[0].low > 0.1
+
+
+def test_response_that_depends_on_the_label_is_weighted_by_label() -> None:
+    """Coders did 90% of one label and 50% of the other: 65% of intervals held."""
+    rng = np.random.default_rng(3)
+    code = rng.random(N) < 0.4
+    label = np.where(rng.random(N) < 0.85, code, ~code)
+    names = np.array(["no", "yes"])
+    data = {
+        "text": [f"{i}" for i in range(N)],
+        "label": names[label.astype(int)].tolist(),
+    }
+    drawn = lh.gold_sample(data, 300, text="text", label="label", seed=1)
+    given: list[str | None] = [names[int(code[i])] for i in drawn.rows]
+    for k, i in enumerate(drawn.rows):
+        if rng.random() > (0.9 if label[i] else 0.5):
+            given[k] = None
+    with pytest.warns(
+        UserWarning, match=r"not at random: .* codes are weighted by label"
+    ):
+        found = lh.estimate(data, drawn.with_codes(given), outcome="yes")
+    for row in found.rows:
+        if row.method in {"dsl", "gold"}:
+            assert row.estimate == pytest.approx(0.4, abs=0.07)
+
+
+@pytest.mark.filterwarnings("ignore:.*have a wrong label:UserWarning")
+def test_events_and_not_codes_count_in_a_logit() -> None:
+    rng = np.random.default_rng(4)
+    label = np.where(rng.random(1000) < 0.04, "yes", "no")
+    code = [each if i < 300 else None for i, each in enumerate(label.tolist())]
+    code[0] = "yes" if code[0] == "no" else "no"
+    data = {"label": label.tolist(), "x": rng.normal(size=1000).tolist()}
+    with pytest.warns(UserWarning, match="the rarer outcome has [0-9]+ codes"):
+        lh.estimate(data, code, "label == 'yes' ~ x", model="logit", prob="simple")
+
+
+def test_leverage() -> None:
+    rng = np.random.default_rng(5)
+    x = np.exp(2 * rng.normal(size=500))
+    label = np.where(rng.random(500) < 0.5, "yes", "no")
+    code = [each if i < 100 else None for i, each in enumerate(label.tolist())]
+    data = {"label": label.tolist(), "x": x.tolist()}
+    with pytest.warns(UserWarning, match="leverage of 0"):
+        lh.estimate(data, code, "label == 'yes' ~ x", prob="simple", methods=["gold"])
+    data["x"][3] = np.inf
+    with pytest.raises(ValueError, match="'x' with an infinite or missing value"):
+        lh.estimate(data, code, "label == 'yes' ~ x", prob="simple")
+
+
+@pytest.mark.filterwarnings("ignore:.*have a wrong label:UserWarning")
+def test_clusters() -> None:
+    rng = np.random.default_rng(6)
+    label = np.where(rng.random(600) < 0.5, "yes", "no").tolist()
+    code = [each if i % 3 else None for i, each in enumerate(label)]
+    code[1] = "yes" if code[1] == "no" else "no"
+    data = {"label": label, "who": [i % 5 for i in range(600)], "one": [1] * 600}
+    with pytest.warns(UserWarning, match="5 clusters have codes"):
+        found = lh.estimate(data, code, outcome="yes", prob="simple", cluster="who")
+    assert {row.df for row in found.by("naive")} == {4}
+    assert not any("target='texts'" in note for note in found.notes)
+    with pytest.raises(ValueError, match="cluster must have two values at least"):
+        lh.estimate(data, code, outcome="yes", prob="simple", cluster="one")
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 50), (1, 40), (7, 200), (40, 40)])
+def test_a_total_with_equal_weights_has_wilsons_limits(k: int, n: int) -> None:
+    weight = 20.0
+    found = counts.total(np.full(k, weight), weight, n * weight, 0.95)
+    wanted = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    assert found.high / (n * weight) == pytest.approx(wanted.high)
+    assert found.low / (n * weight) == pytest.approx(wanted.low)
+
+
+def test_a_ratio_is_fiellers_where_limits_are_symmetric() -> None:
+    above = counts.Limits(value=3.0, low=2.0, high=4.0)
+    below = counts.Limits(value=10.0, low=8.0, high=12.0)
+    found = counts.ratio(above, below)
+    for each in (found.low, found.high):  # (3 - r 10)^2 = 1 + r^2 4
+        assert (3 - each * 10) ** 2 == pytest.approx(1 + 4 * each**2)
+    none = counts.Limits(value=0.0, low=0.0, high=0.0)
+    assert counts.ratio(above, none).high == np.inf
+
+
+def test_satterthwaite() -> None:
+    parts = counts.satterthwaite(np.array([1.0, 1.0]), np.array([4.0, 4.0]), 0.0)
+    assert parts == 8
+    assert counts.satterthwaite(np.zeros(2), np.ones(2), 1.0) == np.inf
