@@ -7,7 +7,7 @@
 
 #include "grammar_matcher.hpp"
 #include "guard.hpp"
-#include "llguidance.hpp"
+#include "prepared.hpp"
 
 namespace lh {
 namespace {
@@ -73,16 +73,6 @@ bool has_penalty(const lh_sampling_params& p) {
                                   p.penalty_present != 0.0F);
 }
 
-std::unique_ptr<Constraint> start_gbnf(const lh_model& model, const char* text) {
-  const auto token_of_text = [&](std::string_view token) {
-    const auto size = static_cast<int32_t>(token.size());
-    const auto tokens = model.tokenize(token.data(), size, false, true);
-    return tokens.size() == 1 ? tokens[0] : -1;
-  };
-  const TokenNames names{token_of_text, model.n_vocab()};
-  return std::make_unique<GrammarMatcher>(std::make_shared<Grammar>(text, names), model);
-}
-
 SamplerPtr checked(llama_sampler* sampler) {
   if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
   return SamplerPtr(sampler);
@@ -94,19 +84,18 @@ SamplerPtr checked(llama_sampler* sampler) {
 
 std::shared_ptr<const Constraint> SamplerCache::constraint(const lh_model& model,
                                                            const lh_sampling_params& p) {
-  const bool is_there =
-      constraint_ && grammar_kind_ == p.grammar_kind && grammar_text_ == p.grammar;
+  const bool is_there = constraint_ && !constraint_->is_spent() &&
+                        grammar_kind_ == p.grammar_kind && grammar_text_ == p.grammar;
   if (!is_there) {
-    constraint_ = p.grammar_kind == LH_GRAMMAR_GBNF
-                      ? start_gbnf(model, p.grammar)
-                      : start_llguidance(model, p.grammar_kind, p.grammar);
+    constraint_ = PreparedConstraints::of(model).constraint(p);
     grammar_kind_ = p.grammar_kind;
     grammar_text_ = p.grammar;
   }
   return constraint_;
 }
 
-std::shared_ptr<const Choices> SamplerCache::choices(const lh_sampling_params& p) {
+std::shared_ptr<const Choices> SamplerCache::choices(const lh_model& model,
+                                                     const lh_sampling_params& p) {
   deref(p.choices, "choices");
   deref(p.choice_size, "choice_size");
   std::vector<std::string_view> texts;
@@ -118,8 +107,7 @@ std::shared_ptr<const Choices> SamplerCache::choices(const lh_sampling_params& p
   }
   if (!choices_ || !std::equal(texts.begin(), texts.end(), choices_->texts().begin(),
                                choices_->texts().end())) {
-    choices_ =
-        std::make_shared<Choices>(std::vector<std::string>(texts.begin(), texts.end()));
+    choices_ = PreparedConstraints::of(model).choices(texts);
   }
   return choices_;
 }
@@ -181,7 +169,7 @@ void Penalties::apply(float* logits) const {
 void check_sampling(const lh_model& model, const lh_sampling_params& p) {
   check(model, p);
   SamplerCache cache;
-  if (p.n_choices > 0) cache.choices(p);
+  if (p.n_choices > 0) cache.choices(model, p);
   if (has_grammar(p)) cache.constraint(model, p);
 }
 
@@ -198,7 +186,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     dry_ = std::make_unique<Dry>(cache.breakers(model, p), p);
   }
   if (p.n_choices > 0) {
-    choices_ = cache.choices(p);
+    choices_ = cache.choices(model, p);
     start_ = std::make_shared<GrammarMatcher>(choices_->grammar(), model);
   } else if (has_grammar(p)) {
     start_ = cache.constraint(model, p);

@@ -25,7 +25,8 @@ struct SamplerDeleter {
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
 // What is slow to build (a grammar is parsed, DRY reads the whole vocabulary) or large:
-// made once for all clients that ask for the same. Holds the last of each.
+// made once for all clients that ask for the same. Holds the last of each; constraints
+// come from those that were prepared for the model.
 class SamplerCache {
  public:
   using Bias = std::vector<std::pair<int32_t, float>>;  // tokens, and what is added
@@ -33,7 +34,8 @@ class SamplerCache {
   // What has to follow the grammar of params, at its start.
   std::shared_ptr<const Constraint> constraint(const lh_model& model,
                                                const lh_sampling_params& params);
-  std::shared_ptr<const Choices> choices(const lh_sampling_params& params);
+  std::shared_ptr<const Choices> choices(const lh_model& model,
+                                         const lh_sampling_params& params);
   std::shared_ptr<const Bias> bias(const lh_sampling_params& params);
   std::shared_ptr<const DryBreakers> breakers(const lh_model& model,
                                               const lh_sampling_params& params);

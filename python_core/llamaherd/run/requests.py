@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
-from llamaherd.core.errors import TokenizeError
+from llamaherd.core.errors import SamplerError, TokenizeError
 from llamaherd.core.request import Request, too_long
 from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.model.chat import chat_prompts
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from llamaherd.structured.shape import Shape
 
 _PIECE_CHARS = 4096
+# Constraints that a model keeps compiled (see capi_shim/sampling/prepared.cpp). What is
+# checked beyond that would be compiled again when it runs.
+_MOST_PREPARED = 32
 # Where pieces are cut there may be some tokens more than in the text as a whole.
 _SURELY_MORE = 1.25
 
@@ -86,6 +89,7 @@ def make_requests(
     at = range(len(given)) if places is None else places
     _check_samples(n, each)
     _check_common(model, each, constraints)
+    bad = _prepare_each(model, each, constraints)
     tokens = [
         tokens_or_problem(model, f"prompts[{place}]", prompt, parse_special)
         for place, prompt in zip(at, given, strict=True)
@@ -97,6 +101,7 @@ def make_requests(
         if kind not in n_answer:
             n_answer[kind] = own.n_answer
         shape, problem = _shape_or_problem(constraints, own, i)
+        problem = problem or bad.get(_constraint(own), "")
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
         request = Request(
             tokens=tokens[i][0],
@@ -238,6 +243,34 @@ def _check_common(
     shape = constraints.shape(params)
     with model.using() as handle:
         check_sampling(handle, params, shape)
+
+
+def _prepare_each(
+    model: Model, each: Sequence[SamplingParams], constraints: Constraints
+) -> dict[object, str]:
+    """Compiles the constraints of single prompts on this thread, not on all callers'.
+
+    Returns:
+        Why a constraint cannot be followed, by what `_constraint` gives.
+    """
+    different = {_constraint(own): (i, own) for i, own in enumerate(each)}
+    problems: dict[object, str] = {}
+    if len(different) < 2:  # checked already
+        return problems
+    for key, (i, own) in list(different.items())[:_MOST_PREPARED]:
+        params = SamplingParams(**{name: getattr(own, name) for name in CONSTRAINTS})
+        try:
+            shape = constraints.shape(params, i)
+            with model.using() as handle:
+                check_sampling(handle, params, shape)
+        except (ValueError, SamplerError) as error:
+            problems[key] = str(error)
+    return problems
+
+
+def _constraint(params: SamplingParams) -> object:
+    """Equal for settings with the same constraint."""
+    return tuple(getattr(params, name) for name in CONSTRAINTS)
 
 
 def _base_seed(seed: int | None) -> int:

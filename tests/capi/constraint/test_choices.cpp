@@ -311,6 +311,7 @@ TEST_CASE("a hundred thousand choices are one grammar of their beginnings") {
 }
 
 TEST_CASE("large settings are there once, however many ask for the same") {
+  const auto model = toy::model();
   lh::SamplerCache cache;
   lh_sampling_params p = toy::greedy();
   const Texts texts({"a", "b"});
@@ -320,15 +321,15 @@ TEST_CASE("large settings are there once, however many ask for the same") {
   p.n_logit_bias = 2;
   p.logit_bias_token = tokens;
   p.logit_bias_value = values;
-  const auto choices = cache.choices(p);
+  const auto choices = cache.choices(*model, p);
   const auto bias = cache.bias(p);
   const Texts same({"a", "b"});
   same.put(p);
-  CHECK((cache.choices(p) == choices));
+  CHECK((cache.choices(*model, p) == choices));
   CHECK((cache.bias(p) == bias));
   const Texts other({"a", "c"});
   other.put(p);
   p.n_logit_bias = 1;
-  CHECK((cache.choices(p) != choices));
+  CHECK((cache.choices(*model, p) != choices));
   CHECK((cache.bias(p) != bias));
 }

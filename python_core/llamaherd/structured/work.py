@@ -1,0 +1,175 @@
+"""The work that a check of an answer may take, counted in steps.
+
+jsonschema looks at parts of a schema again for each way that leads to them, so that a
+schema of some hundred bytes can take hours. Counting the visits of all keywords, and what
+each of them compares, bounds any such check whatever brings it about.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextvars import Token
+
+    from typing_extensions import Self
+
+    Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
+    IsType = Callable[[Any, object, str], bool]
+
+MOST_STEPS = 500_000  # some tenths of a second
+STEPS_A_CHARACTER = 20  # more, of the answer: those of a long one took longer to come
+_VISIT = 10  # steps that calling a keyword takes
+_SHARE = 32  # characters that are copied or compared within a step
+_SEARCH = 10  # steps to look for a pattern in a short text
+
+
+class TooMuchWorkError(Exception):
+    """The check of an answer takes more steps than it may."""
+
+
+class Work:
+    """Steps that the check of one answer has left, in a `with` block.
+
+    Args:
+        answer: What JSON gives.
+    """
+
+    def __init__(self, answer: object) -> None:
+        self._sizes: dict[int, int] = {}
+        self._most = self._left = MOST_STEPS + STEPS_A_CHARACTER * self._measure(answer)
+        self._token: Token[Work | None] | None = None
+
+    def __enter__(self) -> Self:
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _current.reset(self._token)
+
+    @staticmethod
+    def count(n_steps: int) -> None:
+        """Counts steps of the check that runs, if one does.
+
+        Raises:
+            TooMuchWorkError: There are more than it may take.
+        """
+        work = _current.get()
+        if work is None:
+            return
+        work._left -= n_steps
+        if work._left < 0:
+            raise TooMuchWorkError(f"the check takes more than {work._most} steps")
+
+    @staticmethod
+    def count_search(text: str) -> None:
+        """Counts a search for a pattern in a text, see `count`."""
+        Work.count(_SEARCH + len(text))
+
+    @staticmethod
+    def count_visit(keyword_value: object, instance: object) -> None:
+        """Counts the call of a keyword with its value in the schema, see `count`."""
+        n_steps = _VISIT
+        if isinstance(keyword_value, (list, dict)):
+            n_steps += len(keyword_value)
+        work = _current.get()
+        if isinstance(instance, str):
+            n_steps += len(instance) // _SHARE
+        elif work is not None:
+            n_steps += work._sizes.get(id(instance), 0) // _SHARE
+        Work.count(n_steps)
+
+    def _measure(self, value: object) -> int:
+        """Characters of a value, about; keeps those of its lists and objects."""
+        if isinstance(value, str):
+            return 2 + len(value)
+        if isinstance(value, list):
+            size = 2 + sum(map(self._measure, value))
+        elif isinstance(value, dict):
+            size = 2 + sum(len(key) + 3 + self._measure(v) for key, v in value.items())
+        else:
+            return 4
+        self._sizes[id(value)] = size
+        return size
+
+
+_current: ContextVar[Work | None] = ContextVar("_current", default=None)
+
+
+def counted(keyword: Keyword) -> Keyword:
+    """A keyword of jsonschema that counts its calls."""
+
+    def check(
+        validator: object, value: object, instance: object, schema: object
+    ) -> Iterator[Any] | None:
+        Work.count_visit(value, instance)
+        return keyword(validator, value, instance, schema)
+
+    return check
+
+
+def is_type_of(is_type: IsType) -> IsType:
+    """A validator's method `is_type` that counts its calls."""
+
+    def check(validator: object, instance: object, type: str) -> bool:  # noqa: A002
+        Work.count(1)
+        return is_type(validator, instance, type)
+
+    return check
+
+
+# ---- keywords that compare whole values, in time that grows with their size ------------
+
+
+def enum_check() -> Keyword:
+    """`enum`, for the schema of one validator: its values are read once."""
+    keys: dict[int, frozenset[object]] = {}
+
+    def check(
+        _validator: object, values: list[object], instance: object, _schema: object
+    ) -> Iterator[Any]:
+        if id(values) not in keys:
+            keys[id(values)] = frozenset(map(_key, values))
+        if _key(instance) not in keys[id(values)]:
+            yield _error(f"{instance!r} is not one of {values!r}")
+
+    return check
+
+
+def check_const(
+    _validator: object, value: object, instance: object, _schema: object
+) -> Iterator[Any]:
+    """`const`."""
+    if _key(instance) != _key(value):
+        yield _error(f"{value!r} was expected")
+
+
+def check_unique_items(
+    _validator: object, is_wanted: object, instance: object, _schema: object
+) -> Iterator[Any]:
+    """`uniqueItems`."""
+    if is_wanted and isinstance(instance, list):
+        if len(set(map(_key, instance))) < len(instance):
+            yield _error(f"{instance!r} has non-unique elements")
+
+
+def _key(value: object) -> object:
+    """Something that is equal, and can be hashed, for values that JSON Schema calls equal.
+
+    1 and 1.0 are, 1 and true are not.
+    """
+    Work.count(1)
+    if isinstance(value, list):
+        return ("list", *map(_key, value))
+    if isinstance(value, dict):
+        return ("dict", frozenset((name, _key(each)) for name, each in value.items()))
+    return ("bool", value) if isinstance(value, bool) else value
+
+
+def _error(message: str) -> Exception:
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415 - slow to import
+
+    return ValidationError(message)
