@@ -18,9 +18,9 @@ from llamaherd.structured.work import (
     Work,
     check_const,
     check_unique_items,
+    count_calls,
     counted,
     enum_check,
-    is_type_of,
 )
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def _validator(text: str) -> Validator:
     }
     known = {key: counted(own[key]) for key in own.keys() & kind.VALIDATORS.keys()}
     kind = validators.extend(kind, known)
-    # Parts of jsonschema that are no keywords, and call each other, ask this.
-    kind.is_type = is_type_of(kind.is_type)
+    count_calls(kind)
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
 
 
@@ -149,7 +148,7 @@ def check_pattern(
     _validator: object, pattern: str, instance: object, _schema: object
 ) -> Iterator[Any]:
     """`pattern`."""
-    if isinstance(instance, str) and not finds(pattern, instance):
+    if isinstance(instance, str) and not _finds(pattern, instance):
         yield _error()(f"{instance!r} does not match {pattern!r}")
 
 
@@ -164,8 +163,7 @@ def check_pattern_properties(
         return
     for pattern, inner in patterns.items():
         for key, value in instance.items():
-            Work.count_search(key)
-            if finds(pattern, key):
+            if _finds(pattern, key):
                 yield from validator.descend(value, inner, path=key, schema_path=pattern)
 
 
@@ -181,7 +179,7 @@ def check_additional_properties(
     named = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
     for key, value in instance.items():
-        if key in named or any(_finds_key(pattern, key) for pattern in patterns):
+        if key in named or any(_finds(pattern, key) for pattern in patterns):
             continue
         if inner is False:
             yield _error()(f"additional properties are not allowed: {key!r}")
@@ -189,9 +187,9 @@ def check_additional_properties(
             yield from validator.descend(value, inner, path=key)
 
 
-def _finds_key(pattern: str, key: str) -> bool:
-    Work.count_search(key)
-    return finds(pattern, key)
+def _finds(pattern: str, text: str) -> bool:
+    Work.count_search(text)
+    return finds(pattern, text)
 
 
 def _error() -> Any:  # noqa: ANN401 - slow to import

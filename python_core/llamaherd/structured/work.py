@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
-    IsType = Callable[[Any, object, str], bool]
 
 MOST_STEPS = 500_000  # some tenths of a second
 STEPS_A_CHARACTER = 20  # more, of the answer: those of a long one took longer to come
 _VISIT = 10  # steps that calling a keyword takes
 _SHARE = 32  # characters that are copied or compared within a step
+_DESCENT = 10  # steps to go on to a part of a schema
+_ASKED = 5  # steps to ask for a value's type, as all parts of jsonschema do
+_MOST_SHOWN = 20  # values of a long list in a reason
 _SEARCH = 10  # steps to look for a pattern in a short text
 
 
@@ -111,14 +113,19 @@ def counted(keyword: Keyword) -> Keyword:
     return check
 
 
-def is_type_of(is_type: IsType) -> IsType:
-    """A validator's method `is_type` that counts its calls."""
+def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema makes
+    """Has a validator class count what it does beside its keywords."""
+    is_type, descend = kind.is_type, kind.descend
 
-    def check(validator: object, instance: object, type: str) -> bool:  # noqa: A002
-        Work.count(1)
-        return is_type(validator, instance, type)
+    def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002
+        Work.count(_ASKED)
+        return is_type(self, instance, type)
 
-    return check
+    def counted_descend(self: object, *args: object, **more: object) -> object:
+        Work.count(_DESCENT)
+        return descend(self, *args, **more)
+
+    kind.is_type, kind.descend = counted_is_type, counted_descend
 
 
 # ---- keywords that compare whole values, in time that grows with their size ------------
@@ -134,7 +141,7 @@ def enum_check() -> Keyword:
         if id(values) not in keys:
             keys[id(values)] = frozenset(map(_key, values))
         if _key(instance) not in keys[id(values)]:
-            yield _error(f"{instance!r} is not one of {values!r}")
+            yield _error(f"{_shown(instance)} is not one of {_shown(values)}")
 
     return check
 
@@ -144,7 +151,7 @@ def check_const(
 ) -> Iterator[Any]:
     """`const`."""
     if _key(instance) != _key(value):
-        yield _error(f"{value!r} was expected")
+        yield _error(f"{_shown(value)} was expected")
 
 
 def check_unique_items(
@@ -153,7 +160,7 @@ def check_unique_items(
     """`uniqueItems`."""
     if is_wanted and isinstance(instance, list):
         if len(set(map(_key, instance))) < len(instance):
-            yield _error(f"{instance!r} has non-unique elements")
+            yield _error(f"{_shown(instance)} has non-unique elements")
 
 
 def _key(value: object) -> object:
@@ -167,6 +174,13 @@ def _key(value: object) -> object:
     if isinstance(value, dict):
         return ("dict", frozenset((name, _key(each)) for name, each in value.items()))
     return ("bool", value) if isinstance(value, bool) else value
+
+
+def _shown(value: object) -> str:
+    """A value for a reason, of which very many may be made and dropped."""
+    if isinstance(value, list) and len(value) > _MOST_SHOWN:
+        return f"{value[:_MOST_SHOWN]!r}"[:-1] + ", ...]"
+    return repr(value)
 
 
 def _error(message: str) -> Exception:
