@@ -55,9 +55,7 @@ _QUICK = frozenset(
     }
 )
 # Fields of which constraints are made. These wait for each other, and for nobody else.
-_CONSTRAINTS = frozenset(
-    {*CONSTRAINTS, "response_format", "structured_outputs", "tools"}
-)
+_CONSTRAINTS = frozenset({*CONSTRAINTS, "response_format", "structured_outputs", "tools"})
 
 
 class Answering:

@@ -19,6 +19,7 @@ from llamaherd.structured.work import (
     check_const,
     check_unique_items,
     count_calls,
+    count_search,
     counted,
     enum_check,
 )
@@ -188,7 +189,7 @@ def check_additional_properties(
 
 
 def _finds(pattern: str, text: str) -> bool:
-    Work.count_search(text)
+    count_search(text)
     return finds(pattern, text)
 
 
@@ -196,4 +197,3 @@ def _error() -> Any:  # noqa: ANN401 - slow to import
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
     return ValidationError
-

@@ -52,37 +52,19 @@ class Work:
         if self._token is not None:
             _current.reset(self._token)
 
-    @staticmethod
-    def count(n_steps: int) -> None:
-        """Counts steps of the check that runs, if one does.
+    def spend(self, n_steps: int) -> None:
+        """Takes steps from those that are left.
 
         Raises:
-            TooMuchWorkError: There are more than it may take.
+            TooMuchWorkError: There are too few.
         """
-        work = _current.get()
-        if work is None:
-            return
-        work._left -= n_steps
-        if work._left < 0:
-            raise TooMuchWorkError(f"the check takes more than {work._most} steps")
+        self._left -= n_steps
+        if self._left < 0:
+            raise TooMuchWorkError(f"the check takes more than {self._most} steps")
 
-    @staticmethod
-    def count_search(text: str) -> None:
-        """Counts a search for a pattern in a text, see `count`."""
-        Work.count(_SEARCH + len(text))
-
-    @staticmethod
-    def count_visit(keyword_value: object, instance: object) -> None:
-        """Counts the call of a keyword with its value in the schema, see `count`."""
-        n_steps = _VISIT
-        if isinstance(keyword_value, (list, dict)):
-            n_steps += len(keyword_value)
-        work = _current.get()
-        if isinstance(instance, str):
-            n_steps += len(instance) // _SHARE
-        elif work is not None:
-            n_steps += work._sizes.get(id(instance), 0) // _SHARE
-        Work.count(n_steps)
+    def size_of(self, part: object) -> int:
+        """Characters of a list or an object of the answer, about; 0 of anything else."""
+        return self._sizes.get(id(part), 0)
 
     def _measure(self, value: object) -> int:
         """Characters of a value, about; keeps those of its lists and objects."""
@@ -101,13 +83,38 @@ class Work:
 _current: ContextVar[Work | None] = ContextVar("_current", default=None)
 
 
+def count(n_steps: int) -> None:
+    """Counts steps of the check that runs, if one does.
+
+    Raises:
+        TooMuchWorkError: There are more than it may take.
+    """
+    work = _current.get()
+    if work is not None:
+        work.spend(n_steps)
+
+
+def count_search(text: str) -> None:
+    """Counts a search for a pattern in a text, see `count`."""
+    count(_SEARCH + len(text))
+
+
+def _count_visit(keyword_value: object, instance: object) -> None:
+    work = _current.get()
+    if work is None:
+        return
+    size = len(instance) if isinstance(instance, str) else work.size_of(instance)
+    n_parts = len(keyword_value) if isinstance(keyword_value, (list, dict)) else 0
+    work.spend(_VISIT + n_parts + size // _SHARE)
+
+
 def counted(keyword: Keyword) -> Keyword:
     """A keyword of jsonschema that counts its calls."""
 
     def check(
         validator: object, value: object, instance: object, schema: object
     ) -> Iterator[Any] | None:
-        Work.count_visit(value, instance)
+        _count_visit(value, instance)
         return keyword(validator, value, instance, schema)
 
     return check
@@ -118,11 +125,11 @@ def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema ma
     is_type, descend = kind.is_type, kind.descend
 
     def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002
-        Work.count(_ASKED)
+        count(_ASKED)
         return is_type(self, instance, type)
 
     def counted_descend(self: object, *args: object, **more: object) -> object:
-        Work.count(_DESCENT)
+        count(_DESCENT)
         return descend(self, *args, **more)
 
     kind.is_type, kind.descend = counted_is_type, counted_descend
@@ -158,17 +165,18 @@ def check_unique_items(
     _validator: object, is_wanted: object, instance: object, _schema: object
 ) -> Iterator[Any]:
     """`uniqueItems`."""
-    if is_wanted and isinstance(instance, list):
-        if len(set(map(_key, instance))) < len(instance):
-            yield _error(f"{_shown(instance)} has non-unique elements")
+    if not is_wanted or not isinstance(instance, list):
+        return
+    if len(set(map(_key, instance))) < len(instance):
+        yield _error(f"{_shown(instance)} has non-unique elements")
 
 
 def _key(value: object) -> object:
-    """Something that is equal, and can be hashed, for values that JSON Schema calls equal.
+    """A hashable object, equal for values that JSON Schema calls equal.
 
     1 and 1.0 are, 1 and true are not.
     """
-    Work.count(1)
+    count(1)
     if isinstance(value, list):
         return ("list", *map(_key, value))
     if isinstance(value, dict):
@@ -183,7 +191,7 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
-def _error(message: str) -> Exception:
-    from jsonschema.exceptions import ValidationError  # noqa: PLC0415 - slow to import
+def _error(message: str) -> Any:  # noqa: ANN401 - slow to import
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
     return ValidationError(message)

@@ -84,7 +84,7 @@ def test_a_server_ends_when_a_constraint_was_compiled(held: _Held) -> None:
         assert held.is_compiling.acquire(timeout=60)
         assert client.server is not None
         client.server.should_exit = True
-        wait_until(lambda: client.server.house._is_stopped)  # noqa: SLF001
+        wait_until(lambda: client.server.house._is_stopped)
         held.may_go_on.set()
         wait_until(lambda: any(each.is_cancelled for each in held.handles))
         held.may_run.set()
