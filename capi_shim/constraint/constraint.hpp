@@ -36,6 +36,10 @@ class Constraint {
   // Adds a token that is allowed to the text.
   virtual void accept(int32_t token) = 0;
 
+  // Whether what its copies share failed, so that every copy of it fails: it has to be
+  // made anew.
+  virtual bool is_spent() const { return false; }
+
   // Whether the text is as it was asked for, and whether it is and nothing can be added.
   virtual bool is_complete() = 0;
   virtual bool is_at_end() = 0;

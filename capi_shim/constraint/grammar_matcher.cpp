@@ -12,7 +12,7 @@ namespace {
 using Kind = Grammar::State::Kind;
 
 constexpr size_t kMaxItems = 2'000'000;    // 8 bytes each
-constexpr int64_t kMaxWork = 500'000'000;  // a second or two
+constexpr int64_t kMaxWork = 100'000'000;  // for one token: some tenths of a second
 
 [[noreturn]] void refuse() {
   throw Error(LH_SAMPLER_ERROR, "grammar has too many ways to read the text so far");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -81,6 +82,9 @@ struct Tokenizer {
 
   std::vector<uint32_t> tokenize(std::string_view text) const;
 
+  // The tokens of a text; of a very long one only those of its start.
+  std::vector<int32_t> cut_start(std::string_view text) const;
+
   const lh_model& model;
   std::unique_ptr<LlgTokenizer, TokenizerDeleter> native;
 };
@@ -90,7 +94,7 @@ size_t on_tokenize(const void* user_data, const uint8_t* bytes, size_t n_bytes,
   try {
     const auto* text = reinterpret_cast<const char*>(bytes);
     const auto& tokenizer = *static_cast<const Tokenizer*>(user_data);
-    const std::vector<int32_t> cuts = tokenizer.model.tokenize_inside({text, n_bytes});
+    const std::vector<int32_t> cuts = tokenizer.cut_start({text, n_bytes});
     const size_t n = std::min(capacity, cuts.size());
     std::transform(cuts.begin(), cuts.begin() + static_cast<std::ptrdiff_t>(n), tokens,
                    [](int32_t token) { return static_cast<uint32_t>(token); });
@@ -131,6 +135,20 @@ Tokenizer::Tokenizer(const lh_model& m) : model(m) {
   }
 }
 
+// llguidance has all text cut that must come, again for each 64 tokens of it, and some of
+// libllama's tokenizers take time that grows with the square of a text's length. The cut
+// of a prefix is that of the whole text but near the prefix's end, where it is dropped.
+std::vector<int32_t> Tokenizer::cut_start(std::string_view text) const {
+  constexpr size_t kLong = 4096;  // bytes; the first 64 tokens have far fewer
+  constexpr size_t kDropped = 4;  // one part of so many
+  if (text.size() <= kLong) return model.tokenize_inside(text);
+  size_t n_bytes = kLong;
+  while (n_bytes > 0 && (static_cast<uint8_t>(text[n_bytes]) & 0xC0U) == 0x80U) --n_bytes;
+  std::vector<int32_t> tokens = model.tokenize_inside(text.substr(0, n_bytes));
+  tokens.resize(tokens.size() - tokens.size() / kDropped);
+  return tokens;
+}
+
 std::vector<uint32_t> Tokenizer::tokenize(std::string_view text) const {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   std::vector<uint32_t> tokens(text.size() + 4);
@@ -142,23 +160,34 @@ std::vector<uint32_t> Tokenizer::tokenize(std::string_view text) const {
 
 const Tokenizer& tokenizer_of(const lh_model& model) {
   const auto make = [&] { return std::make_shared<const Tokenizer>(model); };
-  return *static_cast<const Tokenizer*>(model.kept(make));
+  return *static_cast<const Tokenizer*>(model.kept(lh_model::Kept::kVocabulary, make));
 }
 
 // ---- a constraint
 // ----------------------------------------------------------------------
 
+// Of a constraint and all its copies. They have the lexer's states in common, as
+// llguidance does: if one of them finds too many, all others fail.
+struct Shared {
+  std::mutex copying;
+  std::atomic<bool> has_failed{false};
+};
+
 class LlgConstraint final : public Constraint {
  public:
-  LlgConstraint(const Tokenizer& tokenizer, LlgMatcher* matcher)
-      : tokenizer_(&tokenizer), matcher_(matcher) {
+  LlgConstraint(const Tokenizer& tokenizer, LlgMatcher* matcher,
+                std::shared_ptr<Shared> shared)
+      : tokenizer_(&tokenizer), matcher_(matcher), shared_(std::move(shared)) {
     check();
   }
 
   std::unique_ptr<Constraint> copy() const override {
-    return std::make_unique<LlgConstraint>(*tokenizer_,
-                                           functions.clone_matcher(matcher_.get()));
+    const std::scoped_lock lock(shared_->copying);
+    return std::make_unique<LlgConstraint>(
+        *tokenizer_, functions.clone_matcher(matcher_.get()), shared_);
   }
+
+  bool is_spent() const override { return shared_->has_failed.load(); }
 
   void prepare() noexcept override {
     try {
@@ -222,9 +251,16 @@ class LlgConstraint final : public Constraint {
   }
 
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override {
-    std::string text;
-    for (const int32_t token : tokens) text += tokenizer_->model.piece(token);
-    return accepts_text(*this, tokenizer_->model, text.substr(0, n_bytes));
+    // They came through the masks; only the last can end within the text.
+    for (const int32_t token : tokens) {
+      const std::string piece = tokenizer_->model.piece(token);
+      if (piece.size() > n_bytes) {
+        return accepts_text(*this, tokenizer_->model, piece.substr(0, n_bytes));
+      }
+      accept(token);
+      n_bytes -= piece.size();
+    }
+    return is_complete();
   }
 
  private:
@@ -254,16 +290,23 @@ class LlgConstraint final : public Constraint {
   // What llguidance says begins with the reason, and may go on with all of its state.
   [[noreturn]] void fail() const {
     constexpr size_t kShown = 400;
+    shared_->has_failed.store(true);
     const char* why = functions.matcher_get_error(matcher_.get());
     std::string reason = why == nullptr ? "no reason given" : why;
     const bool is_stuck = reason.rfind("NoExtension", 0) == 0;
-    if (is_stuck) reason = "nothing can follow the grammar (" + reason;
+    const bool is_large = reason.find("lexer error: too many") != std::string::npos;
     reason = reason.substr(0, reason.find("\n<state>")).substr(0, kShown);
-    throw Error(LH_SAMPLER_ERROR, is_stuck ? reason + ")" : reason);
+    if (is_stuck) reason = "nothing can follow the grammar (" + reason + ")";
+    if (is_large) {
+      reason = "it needs more states than are kept; fewer or smaller repetitions help (" +
+               reason + ")";
+    }
+    throw Error(LH_SAMPLER_ERROR, reason);
   }
 
   const Tokenizer* tokenizer_;
   std::unique_ptr<LlgMatcher, Deleter> matcher_;
+  std::shared_ptr<Shared> shared_;
   std::vector<uint32_t> mask_;  // a bit for each token that may come; empty: not made yet
 };
 
@@ -329,8 +372,8 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
   functions.constraint_init_set_defaults(&init, tokenizer.native.get());
   init.log_buffer_level = 0;
   init.log_stderr_level = 0;
-  return std::make_unique<LlgConstraint>(tokenizer,
-                                         functions.new_matcher(&init, name, text));
+  return std::make_unique<LlgConstraint>(
+      tokenizer, functions.new_matcher(&init, name, text), std::make_shared<Shared>());
 }
 
 // What must come may be cut into tokens in another way than the text as a whole is: from

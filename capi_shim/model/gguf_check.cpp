@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 
 #include "gguf_hazards.hpp"
+#include "gguf_missing.hpp"
 #include "guard.hpp"
 #include "llama.h"
 #include "log.hpp"
@@ -160,19 +162,25 @@ std::vector<std::string> part_paths(const std::string& path, int32_t n_parts) {
 }
 
 lh_gguf_info check_gguf(const std::string& path) {
-  lh_gguf_info all = read_gguf(path, "model").info;
+  const Gguf first = read_gguf(path, "model");
+  lh_gguf_info all = first.info;
   if (all.n_parts > 1 && all.i_part != 0) {
     refuse(named("model", path), "is part " + std::to_string(all.i_part + 1) + " of " +
                                      std::to_string(all.n_parts) +
                                      ": give the path of the first part");
   }
+  std::unordered_set<std::string> names;
+  add_tensor_names(first.header.get(), names);
   const auto paths = part_paths(path, all.n_parts);
   for (size_t part = 1; part < paths.size(); ++part) {
-    const lh_gguf_info one = read_gguf(paths[part], "model").info;
-    all.file_bytes += one.file_bytes;
-    all.tensor_bytes += one.tensor_bytes;
-    all.n_tensors += one.n_tensors;
+    const Gguf one = read_gguf(paths[part], "model");
+    add_tensor_names(one.header.get(), names);
+    all.file_bytes += one.info.file_bytes;
+    all.tensor_bytes += one.info.tensor_bytes;
+    all.n_tensors += one.info.n_tensors;
   }
+  const std::string missing = missing_tensor(first.header.get(), names);
+  if (!missing.empty()) refuse(named("model", path), missing);
   return all;
 }
 

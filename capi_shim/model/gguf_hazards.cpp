@@ -265,6 +265,10 @@ class Hazards {
     for (int64_t i = 0; i < n; ++i) {
       const std::string_view name = gguf_get_tensor_name(header_, i);
       const ggml_type type = gguf_get_tensor_type(header_, i);
+      if (is_of_state(name) && type != GGML_TYPE_F32) {
+        return "has tensor \"" + std::string(name) + "\" in type " +
+               ggml_type_name(type) + ", which cannot be computed with: it must be f32";
+      }
       // Tables of ids (deepseek4's tid2eid, d2t of draft models) are integers by nature.
       constexpr std::string_view kEnd = ".weight";
       if (name.size() < kEnd.size() || name.substr(name.size() - kEnd.size()) != kEnd ||
@@ -281,6 +285,16 @@ class Hazards {
       }
     }
     return "";
+  }
+
+  // The part of a recurrent layer that is no matrix product: its operations are for f32.
+  static bool is_of_state(std::string_view name) {
+    const auto has = [&](std::string_view part) {
+      return name.find(part) != std::string_view::npos;
+    };
+    const std::string_view last = name.substr(name.rfind('.') + 1);
+    return last == "ssm_a" || last == "ssm_d" || has(".ssm_conv1d") ||
+           has(".ssm_dt.bias") || has(".shortconv.conv.");
   }
 
   static bool is_weight_type(ggml_type type) {

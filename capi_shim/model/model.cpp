@@ -195,10 +195,11 @@ const lh::TokenPieces& lh_model::pieces() const {
 }
 
 const void* lh_model::kept(
-    const std::function<std::shared_ptr<const void>()>& make) const {
+    Kept kind, const std::function<std::shared_ptr<const void>()>& make) const {
   const std::scoped_lock lock(kept_mutex_);
-  if (!kept_) kept_ = make();
-  return kept_.get();
+  std::shared_ptr<const void>& object = kept_[static_cast<size_t>(kind)];
+  if (!object) object = make();
+  return object.get();
 }
 
 namespace {

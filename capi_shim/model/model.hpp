@@ -70,8 +70,11 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   std::string piece(int32_t token) const;
   // The pieces of all tokens but those that end a generation; made when first asked for.
   const lh::TokenPieces& pieces() const;
-  // What another room keeps with the model; made when first asked for.
-  const void* kept(const std::function<std::shared_ptr<const void>()>& make) const;
+  // Objects that other rooms keep with the model, one of each kind; made when first asked
+  // for. `make` may ask for another kind.
+  enum class Kept { kVocabulary, kConstraints };
+  const void* kept(Kept kind,
+                   const std::function<std::shared_ptr<const void>()>& make) const;
   // Metadata entry i as text.
   std::string meta_key(int32_t i) const;
   std::string meta_value(int32_t i) const;
@@ -95,6 +98,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   // No once_flag: what throws inside of it hangs the next one under ThreadSanitizer.
   mutable std::mutex pieces_mutex_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
-  mutable std::mutex kept_mutex_;
-  mutable std::shared_ptr<const void> kept_;  // may use all above
+  mutable std::recursive_mutex kept_mutex_;
+  // Each may use all above, and those of kinds before its own.
+  mutable std::array<std::shared_ptr<const void>, 2> kept_;
 };

@@ -7,7 +7,7 @@
 
 #include "grammar_matcher.hpp"
 #include "guard.hpp"
-#include "llguidance.hpp"
+#include "prepared.hpp"
 
 namespace lh {
 namespace {
@@ -86,16 +86,6 @@ std::vector<std::string_view> texts_of_choices(const lh_sampling_params& p) {
   return texts;
 }
 
-std::unique_ptr<Constraint> start_gbnf(const lh_model& model, const char* text) {
-  const auto token_of_text = [&](std::string_view token) {
-    const auto size = static_cast<int32_t>(token.size());
-    const auto tokens = model.tokenize(token.data(), size, false, true);
-    return tokens.size() == 1 ? tokens[0] : -1;
-  };
-  const TokenNames names{token_of_text, model.n_vocab()};
-  return std::make_unique<GrammarMatcher>(std::make_shared<Grammar>(text, names), model);
-}
-
 SamplerPtr checked(llama_sampler* sampler) {
   if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
   return SamplerPtr(sampler);
@@ -107,12 +97,10 @@ SamplerPtr checked(llama_sampler* sampler) {
 
 std::shared_ptr<const Constraint> SamplerCache::constraint(const lh_model& model,
                                                            const lh_sampling_params& p) {
-  const bool is_there =
-      constraint_ && grammar_kind_ == p.grammar_kind && grammar_text_ == p.grammar;
+  const bool is_there = constraint_ && !constraint_->is_spent() &&
+                        grammar_kind_ == p.grammar_kind && grammar_text_ == p.grammar;
   if (!is_there) {
-    constraint_ = p.grammar_kind == LH_GRAMMAR_GBNF
-                      ? start_gbnf(model, p.grammar)
-                      : start_llguidance(model, p.grammar_kind, p.grammar);
+    constraint_ = PreparedConstraints::of(model).constraint(p);
     grammar_kind_ = p.grammar_kind;
     grammar_text_ = p.grammar;
   }

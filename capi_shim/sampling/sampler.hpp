@@ -25,7 +25,8 @@ struct SamplerDeleter {
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
 // What is slow to build (a grammar is parsed, DRY reads the whole vocabulary) or large:
-// made once for all clients that ask for the same. Holds the last of each.
+// made once for all clients that ask for the same. Holds the last of each; constraints
+// come from those that were prepared for the model.
 class SamplerCache {
  public:
   using Bias = std::vector<std::pair<int32_t, float>>;  // tokens, and what is added

@@ -49,6 +49,7 @@ def write(
     *,
     changes: Mapping[str, int] | None = None,
     reshaped: Shapes | None = None,
+    retyped: Mapping[str, type[np.generic]] | None = None,
     broken_token: int | None = None,
     chat_template: str | None = None,
 ) -> Path:
@@ -61,6 +62,7 @@ def write(
         changes: Numbers of the architecture's metadata that differ from a right file's.
         reshaped: Other shapes of tensors, by how their names end, so that they go with
             `changes`.
+        retyped: Other types of tensors, by how their names end.
         broken_token: A token whose embedding is NaN.
         chat_template: In Jinja; None: it has none.
     """
@@ -93,7 +95,8 @@ def write(
             values = 1 + values / 4
         if name == "token_embd.weight" and broken_token is not None:
             values[broken_token] = np.nan
-        writer.add_tensor(name, values)
+        kinds = [to for end, to in (retyped or {}).items() if name.endswith(end)]
+        writer.add_tensor(name, values.astype(kinds[0]) if kinds else values)
     for key, value in (changes or {}).items():
         kind_of_value = gguf.GGUFValueType.UINT32
         item = gguf.gguf_writer.GGUFValue(value, kind_of_value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from llamaherd.core import checks
 from llamaherd.core.effects import stop_problem, warn_idle
-from llamaherd.core.errors import TokenizeError
+from llamaherd.core.errors import SamplerError, TokenizeError
 from llamaherd.core.request import ChoicePaths, Request, too_long
 from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.model.chat import chat_prompts
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from llamaherd.structured.shape import Shape
 
 _PIECE_CHARS = 4096
+# Constraints that a model keeps compiled (see capi_shim/sampling/prepared.cpp). What is
+# checked beyond that would be compiled again when it runs.
+_MOST_PREPARED = 32
 # Where pieces are cut there may be some tokens more than in the text as a whole.
 _SURELY_MORE = 1.25
 
@@ -90,6 +93,7 @@ def make_requests(
     at = range(len(given)) if places is None else places
     _check_samples(n, each)
     _check_common(model, each, of_call, constraints)
+    bad = _prepare_each(model, each, constraints)
     read = [
         tokens_or_problem(model, f"prompts[{place}]", prompt, parse_special)
         for place, prompt in zip(at, given, strict=True)
@@ -99,6 +103,7 @@ def make_requests(
     cuts = ChoiceCuts(model, parse_special, chat=chat)
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
         shape, problem = _shape_or_problem(constraints, own, i)
+        problem = problem or bad.get(_constraint(own), "")
         tokens, unread = read[i]
         stop, paths = _stop_of(own, of_call), None
         if own.choices is not None:
@@ -279,6 +284,34 @@ def _check_common(
 def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
     """The stop texts of a prompt."""
     return tuple((of_call.stop if own.stop is None else own.stop) or ())
+
+
+def _prepare_each(
+    model: Model, each: Sequence[SamplingParams], constraints: Constraints
+) -> dict[object, str]:
+    """Compiles the constraints of single prompts on this thread, not on all callers'.
+
+    Returns:
+        Why a constraint cannot be followed, by what `_constraint` gives.
+    """
+    different = {_constraint(own): (i, own) for i, own in enumerate(each)}
+    problems: dict[object, str] = {}
+    if len(different) < 2:  # checked already
+        return problems
+    for key, (i, own) in list(different.items())[:_MOST_PREPARED]:
+        params = SamplingParams(**{name: getattr(own, name) for name in CONSTRAINTS})
+        try:
+            shape = constraints.shape(params, i)
+            with model.using() as handle:
+                check_sampling(handle, params, shape)
+        except (ValueError, SamplerError) as error:
+            problems[key] = str(error)
+    return problems
+
+
+def _constraint(params: SamplingParams) -> object:
+    """Equal for settings with the same constraint."""
+    return tuple(getattr(params, name) for name in CONSTRAINTS)
 
 
 def _base_seed(seed: int | None) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import CutOffError
+from llamaherd.core.sampling import CONSTRAINTS
 from llamaherd.server import errors
 from llamaherd.server.messages import (
     ClientGoneError,
@@ -21,6 +22,8 @@ from llamaherd.server.messages import (
 from llamaherd.server.running import Running
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from starlette.types import Receive, Scope, Send
 
     from llamaherd.core.results import Result
@@ -31,10 +34,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Tokenizing so much takes about a millisecond. More is done beside the event loop, and
-# so is reading a grammar.
 _LAST_WORDS_S = 1.0  # a client that reads nothing must not keep the server
+# Tokenizing so much takes about a millisecond. More is done beside the event loop.
 _LONG_BODY = 1 << 14
+# Fields that take no time worth mentioning in a short body. A request with any other one
+# is understood beside the event loop: what it can cost is not known here.
+_QUICK = frozenset(
+    {
+        "prompt",
+        "model",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "seed",
+        "stop",
+        "stream",
+        "stream_options",
+        "user",
+        "priority",
+    }
+)
+# Fields of which constraints are made. These wait for each other, and for nobody else.
+_CONSTRAINTS = frozenset({*CONSTRAINTS, "response_format", "structured_outputs", "tools"})
 
 
 class Answering:
@@ -77,10 +101,16 @@ class Answering:
     async def _submit(
         self, fields: dict[str, object], n_bytes: int
     ) -> tuple[Wanted, Handle]:
-        if n_bytes < _LONG_BODY and "grammar" not in fields:
+        if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
             return self._submit_now(fields)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._house.pool, self._submit_now, fields)
+        is_compiled = not _CONSTRAINTS.isdisjoint(fields)
+        pool = self._house.compiling if is_compiled else self._house.pool
+        pending = pool.submit(self._submit_now, fields)
+        try:
+            return await asyncio.wrap_future(pending)
+        except asyncio.CancelledError:
+            pending.add_done_callback(_drop)  # it cannot be stopped, but ends soon
+            raise
 
     def _submit_now(self, fields: dict[str, object]) -> tuple[Wanted, Handle]:
         wanted = self._shape.understand(fields)
@@ -116,6 +146,12 @@ class Answering:
             await send_event(send, errors.event(known), is_last=True)
         else:
             await send_json(send, known.status, known.body, known.headers)
+
+
+def _drop(pending: Future[tuple[Wanted, Handle]]) -> None:
+    """Cancels a prompt that nobody waits for any more."""
+    if not pending.cancelled() and pending.exception() is None:
+        pending.result()[1].cancel()
 
 
 def _check_ids(prompt: object, n_vocab: int) -> None:

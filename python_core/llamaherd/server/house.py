@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import Settings
 
 _N_TOKENIZING = 2  # the processors have other work
+_N_COMPILING = 2
 
 
 class House:
@@ -23,6 +24,7 @@ class House:
         queue: Who may wait.
         bodies: How much may be read at once.
         pool: Threads for what would keep the event loop too long.
+        compiling: Threads that compile constraints, and nothing else.
         timeout_s: Seconds that a request may take; None: any.
         connections: Bounds on connections and on slow clients.
         is_ending: Whether nothing new may come in, because the server ends.
@@ -33,14 +35,18 @@ class House:
         self.queue = Queue(ctx, settings.queue)
         self.bodies = Bodies(settings.max_body)
         self.pool = ThreadPoolExecutor(_N_TOKENIZING, "llamaherd-tokenize")
+        self.compiling = ThreadPoolExecutor(_N_COMPILING, "llamaherd-compile")
         self.timeout_s = settings.timeout_s
         self.connections = settings.connections
         self.is_ending = False
         self._running: set[Running] = set()
+        self._is_stopped = False
 
     def enter(self, running: Running) -> Running:
         """Counts a prompt among those that `stop` ends."""
         self._running.add(running)
+        if self._is_stopped:  # while it was read, or its constraint compiled
+            running.end("stopping")
         return running
 
     def leave(self, running: Running) -> None:
@@ -50,9 +56,11 @@ class House:
 
     def stop(self) -> None:
         """Ends all that runs: each client is told."""
+        self._is_stopped = True
         for running in tuple(self._running):
             running.end("stopping")
 
     def close(self) -> None:
         """Ends the threads."""
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self.pool, self.compiling):
+            pool.shutdown(wait=False, cancel_futures=True)

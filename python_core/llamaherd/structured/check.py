@@ -1,12 +1,11 @@
 """The check of an answer against its whole schema, when the answer has ended.
 
-It runs on the thread that serves all callers, so whatever a schema has, it ends soon.
+It runs on the thread that serves all callers, so its work is counted and bounded.
 """
 
 from __future__ import annotations
 
 import json
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,16 @@ from llamaherd.structured.enforce import SchemaError
 from llamaherd.structured.formats import format_checker, pattern_checker
 from llamaherd.structured.patterns import can_be_checked, finds, is_quick
 from llamaherd.structured.places import referred, subschemas
+from llamaherd.structured.work import (
+    TooMuchWorkError,
+    Work,
+    check_const,
+    check_unique_items,
+    count_calls,
+    count_search,
+    counted,
+    enum_check,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,16 +32,6 @@ if TYPE_CHECKING:
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 _MAX_SHOWN = 300  # characters of a reason
-# That the check of one answer follows. Those within each other may be without number.
-_MAX_REFERENCES = 10_000
-_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
-
-
-class _TooManyReferencesError(Exception):
-    pass
-
-
-_references_left: ContextVar[int] = ContextVar("_references_left")
 
 
 def check_schema(text: str, left: tuple[str, ...]) -> None:
@@ -87,19 +86,17 @@ def violation(text: str, value: object) -> str:
     """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
-    token = _references_left.set(_MAX_REFERENCES)
     try:
-        error = next(iter(_validator(text).iter_errors(value)), None)
+        with Work(value):
+            error = next(iter(_validator(text).iter_errors(value)), None)
     except Unresolvable as reason:
         return f"it refers to {reason.ref!r}, which is not in it (nothing is fetched)"
     except RecursionError:
         return "it, or what it refers to, is nested too deep"
-    except _TooManyReferencesError:
-        return f"the check follows more than {_MAX_REFERENCES} references"
+    except TooMuchWorkError as reason:
+        return str(reason)
     except Exception as reason:  # noqa: BLE001 - whatever a hostile schema brings about
         return f"it cannot be checked: {cut(reason)}"
-    finally:
-        _references_left.reset(token)
     if error is None:
         return ""
     return f"{error.json_path}: {cut(error.message)}"
@@ -131,13 +128,17 @@ def _validator(text: str) -> Validator:
     for each in subschemas(schema):
         each.pop("$schema", None)  # by which jsonschema would take its own keywords
     own: dict[str, Keyword] = {
+        **kind.VALIDATORS,
         "pattern": check_pattern,
         "patternProperties": check_pattern_properties,
         "additionalProperties": check_additional_properties,
+        "enum": enum_check(),
+        "const": check_const,
+        "uniqueItems": check_unique_items,
     }
-    for key in _REFERENCES & kind.VALIDATORS.keys():
-        own[key] = _counted(kind.VALIDATORS[key])
-    kind = validators.extend(kind, own)
+    known = {key: counted(own[key]) for key in own.keys() & kind.VALIDATORS.keys()}
+    kind = validators.extend(kind, known)
+    count_calls(kind)
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
 
 
@@ -148,7 +149,7 @@ def check_pattern(
     _validator: object, pattern: str, instance: object, _schema: object
 ) -> Iterator[Any]:
     """`pattern`."""
-    if isinstance(instance, str) and not finds(pattern, instance):
+    if isinstance(instance, str) and not _finds(pattern, instance):
         yield _error()(f"{instance!r} does not match {pattern!r}")
 
 
@@ -163,7 +164,7 @@ def check_pattern_properties(
         return
     for pattern, inner in patterns.items():
         for key, value in instance.items():
-            if finds(pattern, key):
+            if _finds(pattern, key):
                 yield from validator.descend(value, inner, path=key, schema_path=pattern)
 
 
@@ -179,7 +180,7 @@ def check_additional_properties(
     named = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
     for key, value in instance.items():
-        if key in named or any(finds(pattern, key) for pattern in patterns):
+        if key in named or any(_finds(pattern, key) for pattern in patterns):
             continue
         if inner is False:
             yield _error()(f"additional properties are not allowed: {key!r}")
@@ -187,20 +188,12 @@ def check_additional_properties(
             yield from validator.descend(value, inner, path=key)
 
 
+def _finds(pattern: str, text: str) -> bool:
+    count_search(text)
+    return finds(pattern, text)
+
+
 def _error() -> Any:  # noqa: ANN401 - slow to import
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
     return ValidationError
-
-
-def _counted(keyword: Keyword) -> Keyword:
-    """A reference, as far as there are not too many."""
-
-    def check(validator: Any, *args: Any) -> Iterator[Any] | None:  # noqa: ANN401
-        n_left = _references_left.get() - 1
-        if n_left < 0:
-            raise _TooManyReferencesError
-        _references_left.set(n_left)
-        return keyword(validator, *args)
-
-    return check

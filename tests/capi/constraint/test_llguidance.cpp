@@ -19,6 +19,21 @@ struct Failure {
   int n_before = 0;
 } failure;
 int n_matchers = 0;
+int n_compiled = 0;
+
+// The beginning of what a tokenizer is made of.
+struct TokenizerInit {
+  size_t struct_size;
+  uint32_t vocab_size;
+  uint32_t tok_eos;
+  const void* token_lens;
+  const void* token_bytes;
+  const char* tokenizer_json;
+  bool tokenize_assumes_string;
+  size_t (*tokenize)(const void*, const uint8_t*, size_t, uint32_t*, size_t);
+  bool use_approximate_greedy_tokenize;
+  const void* user_data;
+} tokenizer_init;
 
 bool fails(const char* function) {
   return failure.function == function && failure.n_before-- <= 0;
@@ -33,8 +48,9 @@ struct Matcher {
 
 const char* get_version() { return "llguidance@1.9.1 stand-in"; }
 
-void* new_tokenizer(const void*, char* why, size_t size) {
+void* new_tokenizer(const void* init, char* why, size_t size) {
   static int tokenizer;
+  std::memcpy(&tokenizer_init, init, sizeof tokenizer_init);
   if (!fails("new_tokenizer")) return &tokenizer;
   std::strncpy(why, "no such vocabulary", size - 1);
   return nullptr;
@@ -45,6 +61,7 @@ void set_defaults(void*, const void*) {}
 
 Matcher* new_matcher(const void*, const char* kind, const char* text) {
   ++n_matchers;
+  ++n_compiled;
   auto* matcher = new Matcher{text, 0, ""};  // NOLINT: a C library has no owners
   if (fails("new_matcher")) matcher->error = "the schema explodes";
   if (std::string(kind) == "lark") matcher->error = "no such grammar";
@@ -229,6 +246,55 @@ TEST_CASE("whatever fails in llguidance fails the prompt concerned, and no other
       CHECK(n_matchers == 0);
     }
   }
+}
+
+TEST_CASE("a constraint that was checked is not compiled again for the engine") {
+  failure = {};
+  {
+    Fixture f(512, 4, false);
+    Request request = asked(0, "{\"a\":??}");
+    CHECK(lh_sampling_check(f.model.get(), &request.sampling, nullptr) == LH_OK);
+    n_compiled = 0;
+    toy::submit(f.engine, request);
+    toy::submit(f.engine, asked(1, "other?"));
+    toy::submit(f.engine, asked(2, "{\"a\":??}"));
+    CHECK(n_compiled == 1);
+    toy::run_all(f.engine);
+    CHECK(f.engine.get(2).complete == 1);
+  }
+  CHECK(n_matchers == 0);
+}
+
+TEST_CASE("what its copies share may fail: it is compiled again") {
+  failure = {};
+  Fixture f(512, 4, false);
+  toy::submit(f.engine, asked(0, "a??"));
+  failure = {"compute_mask", 0};
+  toy::run_all(f.engine);
+  CHECK(f.engine.get(0).finish == LH_FINISH_ERROR);
+  failure = {};
+  n_compiled = 0;
+  toy::submit(f.engine, asked(1, "a??"));
+  toy::submit(f.engine, asked(2, "a??"));
+  CHECK(n_compiled == 1);
+  toy::run_all(f.engine);
+  CHECK(f.engine.get(2).complete == 1);
+}
+
+TEST_CASE("of a very long text that must come only the start is cut into tokens") {
+  failure = {};
+  Fixture f(512, 4, false);
+  toy::submit(f.engine, asked(0, "a?"));
+  std::string text;
+  while (text.size() < 1'000'000) text += "a\u00e4";
+  std::vector<uint32_t> tokens(text.size());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+  const size_t n = tokenizer_init.tokenize(tokenizer_init.user_data, bytes, text.size(),
+                                           tokens.data(), tokens.size());
+  CHECK(n >= 64);
+  CHECK(n <= 4096);
+  CHECK(tokenizer_init.tokenize(tokenizer_init.user_data, bytes, 3000, tokens.data(),
+                                tokens.size()) == 3000);
 }
 
 TEST_CASE("what comes before a stop text is looked at by itself") {

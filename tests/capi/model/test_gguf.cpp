@@ -14,6 +14,7 @@
 #include "ggml.h"
 #include "gguf.h"
 #include "gguf_check.hpp"
+#include "gguf_missing.hpp"
 #include "guard.hpp"
 
 namespace {
@@ -344,4 +345,68 @@ TEST_CASE("a model that does not fit into memory is refused with both numbers") 
             "does not fit into memory: its tensors take 256 bytes, and 255 bytes"));
   CHECK(lh_gguf_check(nullptr, nullptr, &error) == LH_INVALID_ARGUMENT);
   std::filesystem::remove(path);
+}
+
+namespace {
+
+// What a file of two layers lacks whose tensors are those of `layer`, in both, and `more`.
+std::string missing(const char* architecture, const std::vector<std::string>& layer,
+                    const std::vector<std::string>& more = {}, uint32_t n_further = 0) {
+  const Header header(gguf_init_empty(), gguf_free);
+  set(header.get(), architecture, "block_count", 2);
+  set(header.get(), architecture, "nextn_predict_layers", n_further);
+  std::unordered_set<std::string> names(more.begin(), more.end());
+  for (const std::string& name : layer) {
+    names.insert("blk.0." + name);
+    names.insert("blk.1." + name);
+  }
+  return lh::missing_tensor(header.get(), names);
+}
+
+}  // namespace
+
+TEST_CASE("a tensor that a graph takes for given is missed") {
+  struct Case {
+    const char* architecture;
+    std::vector<std::string> layer;
+    std::string absent;  // the first of them; "": nothing
+  };
+  const std::vector<Case> cases = {
+      {"phi3", {"attn_output.weight", "attn_qkv.weight"}, ""},
+      {"phi3",
+       {"attn_output.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight"},
+       ""},
+      {"phi3", {"attn_output.weight", "attn_q.weight", "attn_k.weight"}, "attn_v.weight"},
+      {"phi3", {"attn_output.weight"}, "attn_qkv.weight"},
+      {"llama", {"attn_output.weight"}, ""},
+      {"falcon-h1", {"ssm_conv1d.weight"}, "ssm_conv1d.bias"},
+      {"granitehybrid", {"ssm_conv1d.weight"}, "ssm_conv1d.bias"},
+      {"granitehybrid", {"ssm_conv1d.weight", "ssm_conv1d.bias"}, ""},
+      {"granitehybrid", {"attn_q.weight"}, ""},
+      {"nemotron_h", {"ssm_conv1d.weight"}, "ssm_conv1d.bias"},
+      {"nemotron_h_moe", {"ffn_latent_up.weight"}, "ffn_latent_down.weight"},
+      {"qwen35", {"ssm_conv1d.weight", "attn_gate.weight"}, "attn_qkv.weight"},
+      {"qwen35moe", {"ssm_conv1d.weight", "attn_qkv.weight"}, "attn_gate.weight"},
+      {"qwen3next", {"ssm_conv1d.weight", "ssm_in.weight"}, ""},
+      {"qwen3next", {"ssm_conv1d.weight"}, "attn_qkv.weight"},
+      {"qwen3next", {"ssm_conv1d.weight", "attn_qkv.weight"}, "attn_gate.weight"},
+      {"hy_v3", {"ffn_gate_inp.weight"}, "ffn_up_exps.weight"},
+      {"step35", {"ffn_up.weight", "ffn_gate.weight"}, "ffn_down.weight"},
+      {"kimi-k3", {"ffn_gate_shexp.weight"}, "ffn_up_shexp.weight"},
+      {"rwkv6",
+       {"time_mix_receptance.weight", "time_mix_lerp_w.weight"},
+       "time_mix_lerp_fused.weight"},
+  };
+  for (const Case& each : cases) {
+    const std::string found = missing(each.architecture, each.layer);
+    CAPTURE(each.architecture);
+    CAPTURE(found);
+    CHECK(found.empty() == each.absent.empty());
+    CHECK(found.rfind("has no tensor \"", 0) == (each.absent.empty() ? found.npos : 0));
+    CHECK(has(found, each.absent));
+  }
+  CHECK(has(missing("t5", {}, {"dec.blk.0.attn_q.weight"}), "dec.blk.0.attn_rel_b"));
+  CHECK(has(missing("glm-dsa", {"attn_norm.weight"}), "blk.0.indexer.proj.weight"));
+  CHECK(has(missing("qwen35", {}, {}, 1), "blk.0.attn_norm.weight"));
+  CHECK(missing("qwen35", {"attn_norm.weight"}, {}, 1).empty());
 }

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
+import numpy as np
 import pytest
 import tiny_models
 from llamaherd.memory import hardware
@@ -161,3 +162,21 @@ def test_a_hostile_file_does_not_end_the_process(
     assert run.returncode == 0, run.stderr
     assert f'hostile.gguf" has {kind}.' in run.stdout
     assert ", but it must be " in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "to"),
+    [
+        ("mamba", "ssm_conv1d.weight", np.float16),
+        ("mamba2", "ssm_conv1d.bias", np.int32),
+        ("mamba2", "ssm_dt.bias", np.float64),
+        ("mamba2", "ssm_a", np.float16),
+        ("jamba", "ssm_d", np.int8),
+    ],
+)
+def test_a_state_in_a_type_that_cannot_be_computed_with_is_refused(
+    tmp_path: Path, kind: str, name: str, to: type[np.generic]
+) -> None:
+    path = tiny_models.write(tmp_path / "typed.gguf", kind, retyped={name: to})
+    with pytest.raises(lh.ModelLoadError, match=rf"{name}\" in type .* it must be f32"):
+        lh.Model(path)

@@ -1,0 +1,92 @@
+#include "prepared.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "grammar_matcher.hpp"
+#include "guard.hpp"
+#include "llguidance.hpp"
+
+namespace lh {
+namespace {
+
+constexpr size_t kMostKept = 32;
+constexpr size_t kMostBytes = size_t{4} << 20U;  // of their texts; one is always kept
+
+std::unique_ptr<Constraint> start_gbnf(const lh_model& model, const char* text) {
+  const auto token_of_text = [&](std::string_view token) {
+    const auto size = static_cast<int32_t>(token.size());
+    const auto tokens = model.tokenize(token.data(), size, false, true);
+    return tokens.size() == 1 ? tokens[0] : -1;
+  };
+  const TokenNames names{token_of_text, model.n_vocab()};
+  return std::make_unique<GrammarMatcher>(std::make_shared<Grammar>(text, names), model);
+}
+
+std::unique_ptr<Constraint> start(const lh_model& model, int32_t kind, const char* text) {
+  return kind == LH_GRAMMAR_GBNF ? start_gbnf(model, text)
+                                 : start_llguidance(model, kind, text);
+}
+
+// What must come first can be long: it is found here, so that copies know it. That it is
+// too long shows with its first token.
+std::shared_ptr<const Constraint> compile(const lh_model& model, int32_t kind,
+                                          const char* text) {
+  std::unique_ptr<Constraint> made = start(model, kind, text);
+  const std::vector<int32_t> forced = made->forced_tokens();
+  if (!forced.empty()) made->copy()->accept(forced.front());
+  return made;
+}
+
+}  // namespace
+
+PreparedConstraints& PreparedConstraints::of(const lh_model& model) {
+  const auto make = [&] { return std::make_shared<PreparedConstraints>(model); };
+  const void* kept = model.kept(lh_model::Kept::kConstraints, make);
+  return *static_cast<PreparedConstraints*>(const_cast<void*>(kept));
+}
+
+// The lock is held. Null if there is none.
+template <class IsIt>
+PreparedConstraints::Entry* PreparedConstraints::find(const IsIt& is_it) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), is_it);
+  if (found == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found);
+  return &entries_.front();
+}
+
+void PreparedConstraints::keep(Entry entry) {
+  std::list<Entry> dropped;  // freed without the lock
+  const std::scoped_lock lock(mutex_);
+  entries_.push_front(std::move(entry));
+  size_t n_bytes = 0;
+  size_t n = 0;
+  for (auto each = entries_.begin(); each != entries_.end(); ++each, ++n) {
+    n_bytes += each->text.size();
+    if (n > 0 && (n >= kMostKept || n_bytes > kMostBytes)) {
+      dropped.splice(dropped.begin(), entries_, each, entries_.end());
+      return;
+    }
+  }
+}
+
+std::shared_ptr<const Constraint> PreparedConstraints::constraint(
+    const lh_sampling_params& params) {
+  const int32_t kind = params.grammar_kind;
+  const std::string_view text = params.grammar;
+  {
+    const std::scoped_lock lock(mutex_);
+    entries_.remove_if(
+        [](const Entry& e) { return e.constraint->is_spent(); });
+    const Entry* found = find([&](const Entry& e) {
+      return e.kind == kind && e.text == text;
+    });
+    if (found != nullptr) return found->constraint;
+  }
+  // Without the lock: others go on meanwhile.
+  std::shared_ptr<const Constraint> made = compile(*model_, kind, params.grammar);
+  keep({kind, std::string(text), made});
+  return made;
+}
+
+}  // namespace lh
