@@ -29,6 +29,16 @@ def tokenize(
     )
 
 
+def tokenize_inside(model: CData, text: str) -> array[int]:
+    """Tokens of text that follows on other text. Returns int32[n_tokens]."""
+    utf8 = text.encode()
+    return _filled(
+        "int32_t",
+        len(utf8) + 8,
+        lambda *out: lib.lh_tokenize_inside(model, utf8, len(utf8), *out),
+    )
+
+
 def tokenize_prompt(model: CData, text: str, parse_special: int) -> array[int]:
     """Text to the tokens of a prompt (`lh_tokenize_prompt`). Returns int32[n_tokens]."""
     utf8 = text.encode()
