@@ -27,7 +27,7 @@ N_RANK = 4
 N_GROUP = 2
 SPECIAL = ("<unk>", "<s>", "</s>")
 TURNS = ("[INST]", "[/INST]")  # CONTROL
-MARKUP = ("<think>", "</think>", "<tool_call>", "<|start|>", "<|message|>", "  ", "\n\n")
+MARKUP = ("<think>", "</think>", "<tool_call>", "<|start|>", "<|message|>", "[gMASK]", "/nothink")
 # Pieces, each made of two that come before it or of characters.
 PIECES = (
     *"aehnorstwy .,:!-<>|/",
@@ -35,6 +35,13 @@ PIECES = (
     *("ye", "yes", " yes", "no", " no", " a", "re", "st", " s", " .", ": ", "  a"),
 )
 N_VOCAB = len(SPECIAL) + 256 + len(TURNS) + len(MARKUP) + len(PIECES)
+
+
+
+def token_of(piece: str) -> int:
+    """The token of one of PIECES."""
+    return N_VOCAB - len(PIECES) + PIECES.index(piece)
+
 
 # Name: shape as libllama writes it, the fastest axis first.
 Shapes = dict[str, tuple[int, ...]]
@@ -143,7 +150,7 @@ def _add_sentencepiece(writer: gguf.GGUFWriter) -> None:
 
 def _add_bpe(writer: gguf.GGUFWriter) -> None:
     types = gguf.TokenType
-    letters = _letters_of_bytes()
+    letters = letters_of_bytes()
 
     def written(text: str) -> str:
         return "".join(letters[byte] for byte in text.encode())
@@ -173,7 +180,7 @@ def _add_bpe(writer: gguf.GGUFWriter) -> None:
     writer.add_add_bos_token(value=True)
 
 
-def _letters_of_bytes() -> list[str]:
+def letters_of_bytes() -> list[str]:
     """A visible character for each byte, as GPT-2's vocabulary writes it."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))

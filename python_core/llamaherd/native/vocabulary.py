@@ -101,6 +101,18 @@ def is_control(model: CData, token: int) -> bool:
     return bool(lib.lh_token_is_control(model, token))
 
 
+# Bits of enum llama_token_attr.
+_UNKNOWN = 1
+_CONTROL = 8
+_USER_DEFINED = 16
+
+
+def is_special(model: CData, token: int) -> bool:
+    """Whether llama_tokenize cuts a text at the text of a token."""
+    attr = lib.lh_token_attr(model, token)
+    return attr >= 0 and bool(attr & (_UNKNOWN | _CONTROL | _USER_DEFINED))
+
+
 def token_text(model: CData, token: int) -> str | None:
     """A token as the vocabulary writes it; None outside the vocabulary."""
     return text_or_none(lib.lh_token_text(model, token))
