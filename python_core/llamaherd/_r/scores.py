@@ -17,7 +17,7 @@ from llamaherd._r.boundary import (
     numbers_of,
     timing_of,
 )
-from llamaherd.model.chat import chat_prompts
+from llamaherd.model.chat import chat_prompt, chat_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def classify_start(
     arguments = _given(prompts, context.model, options)
     pmi_prompt = options.get("pmi_prompt", "")
     if options.get("chat"):
-        pmi_prompt = chat_prompts(context.model, [pmi_prompt], options.get("system"))[0]
+        pmi_prompt = chat_prompt(context.model, pmi_prompt, options.get("system"))
     labels = _labels(options["labels"], options["names"])
     job = lh.start_classify(
         context,
