@@ -110,7 +110,6 @@ def chat_prompt(model: Model, prompt: object, system: str | None) -> str:
     return found
 
 
-@lru_cache(maxsize=64)
 def answer_space(model: Model) -> str:
     """The space that the template writes between a prompt and the model's answer.
 
@@ -139,6 +138,11 @@ def answer_space(model: Model) -> str:
         alone = vocabulary.tokenize_inside(handle, f"{space}A").tolist()
         is_put = space == " " and tokens(prompt + "A") == tokens(prompt) + alone
     return "" if is_put else space
+
+
+def writes_date(model: Model) -> bool:
+    """Whether the model's template asks for the day."""
+    return "strftime_now" in (model.chat_template or "")
 
 
 class _Chat:

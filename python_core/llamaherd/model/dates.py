@@ -38,7 +38,7 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
         _DAY.reset(token)
 
 
-def template_date(date: dt.date | str | None) -> dt.datetime:
+def template_date(date: object) -> dt.datetime:
     """The start of the day that a template is told.
 
     Raises:

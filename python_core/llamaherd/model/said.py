@@ -19,8 +19,8 @@ class Said(str):
     Args:
         text: The text.
         mark: Puts literal marks around texts of special tokens.
-        is_part: Whether it was cut out of a text that has special texts. A part without
-            any is marked as a whole, so that parts put together again are none, either.
+        is_part: Whether it was made of a text that has special texts. Such a part is
+            marked as a whole, so that parts put together again are text, too.
     """
 
     _mark: Callable[[str], str]
@@ -42,14 +42,15 @@ class Said(str):
 
     def part(self, text: str) -> Said:
         """Text that was made of this one."""
-        return Said(text, self._mark, is_part=True)
+        return self if text == self.text else Said(text, self._mark, is_part=True)
 
     def __str__(self) -> str:
         """The text with marks."""
         marked = self._mark(self.text)
-        if self._is_part and marked and marked == self.text:
-            return f"{_OPEN}{marked}{_CLOSE}"
-        return marked
+        if not self._is_part or not marked:
+            return marked
+        # Marks that were in the text are U+FFFD by now.
+        return f"{_OPEN}{marked.replace(_OPEN, '').replace(_CLOSE, '')}{_CLOSE}"
 
     def __format__(self, spec: str) -> str:
         """The text with marks."""
