@@ -2,7 +2,8 @@
 
 Their vocabularies have what those of real files have: pieces of several characters,
 byte fallback, a space before a text (SentencePiece), tokens of markup that libllama
-always parses (USER_DEFINED). What they answer is noise, but noise that depends on all tokens before it: a text
+always parses (USER_DEFINED). What they answer is noise, but noise that depends on all
+tokens before it: a text
 is right only if the memory of its sequence is.
 """
 
@@ -27,7 +28,15 @@ N_RANK = 4
 N_GROUP = 2
 SPECIAL = ("<unk>", "<s>", "</s>")
 TURNS = ("[INST]", "[/INST]")  # CONTROL
-MARKUP = ("<think>", "</think>", "<tool_call>", "<|start|>", "<|message|>", "[gMASK]", "/nothink")
+MARKUP = (
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "<|start|>",
+    "<|message|>",
+    "[gMASK]",
+    "/nothink",
+)
 # Pieces, each made of two that come before it or of characters.
 PIECES = (
     *"aehnorstwy .,:!-<>|/",
@@ -35,7 +44,6 @@ PIECES = (
     *("ye", "yes", " yes", "no", " no", " a", "re", "st", " s", " .", ": ", "  a"),
 )
 N_VOCAB = len(SPECIAL) + 256 + len(TURNS) + len(MARKUP) + len(PIECES)
-
 
 
 def token_of(piece: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +17,8 @@ from llamaherd.model.templating import Sandbox, counted
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     import jinja2
 
 _OURS = ("messages", "add_generation_prompt", "raise_exception")
@@ -115,8 +116,11 @@ def answer_space(model: Model) -> str:
 
     Llama 2's template writes it with the answer, so that a prompt ends without it.
     """
-    question: list[dict[str, object]] = [{"role": "user", "content": "Q"}]
-    answered = [*question, {"role": "assistant", "content": "A"}]
+    question: list[Mapping[str, object]] = [{"role": "user", "content": "Q"}]
+    answered = [
+        *question,
+        {"role": "assistant", "content": "A"},
+    ]
     try:
         prompt = apply_chat_template(model, question)
         whole = apply_chat_template(model, answered, add_generation_prompt=False)
@@ -170,7 +174,7 @@ class _Chat:
             "bos_token": bos,
             "eos_token": eos,
             **dict.fromkeys(("functions", "function_call", "tools", "tool_choice")),
-            "strftime_now": lambda form: day.strftime(form),
+            "strftime_now": day.strftime,
             **(variables or {}),
             "add_generation_prompt": add_generation_prompt,
             "raise_exception": _raise,

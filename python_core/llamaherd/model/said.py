@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 
 
-class Said(str):
+class Said(str):  # noqa: SLOT000 - strings have none of variable size
     """Text that reads as it was given, and is marked where it becomes part of a prompt.
 
     A template compares, splits and strips the text itself. Parts of it are `Said`, too;
@@ -26,7 +26,7 @@ class Said(str):
     _mark: Callable[[str], str]
     _is_part: bool
 
-    def __new__(
+    def __new__(  # noqa: PYI034 - typing.Self is of Python 3.11
         cls, text: str, mark: Callable[[str], str], *, is_part: bool = False
     ) -> Said:
         """Makes one."""
@@ -80,7 +80,7 @@ class Said(str):
         """A part."""
         return self.part(self.text[key])
 
-    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[str]:
         """Its characters."""
         return (self.part(character) for character in self.text)
 

@@ -92,7 +92,10 @@ def test_what_follows_token_ids_adds_nothing_to_the_text(
 
 
 @many
-@given(text=some.filter(lambda text: "<think>" not in text), behind=st.sampled_from([*tiny_models.TURNS, *MARKUP, ""]))
+@given(
+    text=some.filter(lambda text: "<think>" not in text),
+    behind=st.sampled_from([*tiny_models.TURNS, *MARKUP, ""]),
+)
 def test_what_follows_a_special_token_is_read_as_libllama_does(
     model: lh.Model, text: str, behind: str
 ) -> None:
@@ -108,7 +111,9 @@ def test_what_follows_a_special_token_is_read_as_libllama_does(
 def test_no_text_becomes_a_special_token_unless_it_is_asked_for(
     model: lh.Model, text: str
 ) -> None:
-    ids = {lh.tokenize(model, t, add_special=False, parse_special=True)[0] for t in SPECIALS}
+    ids = {
+        lh.tokenize(model, t, add_special=False, parse_special=True)[0] for t in SPECIALS
+    }
     assert len(ids) == len(SPECIALS)
     plain = lh.tokenize(model, text, add_special=False)
     assert not ids & set(plain)

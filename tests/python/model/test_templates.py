@@ -27,7 +27,9 @@ LLAMA2 = (
     "{% for m in messages %}{% if m.role == 'user' %}{{ '[ASK] ' + m.content + ' [END]' }}"
     "{% else %}{{ ' ' + m.content }}{% endif %}{% endfor %}"
 )
-DATED = "{{ strftime_now('%d %b %Y') }} {% for m in messages %}{{ m.content }}{% endfor %}"
+DATED = (
+    "{{ strftime_now('%d %b %Y') }} {% for m in messages %}{{ m.content }}{% endfor %}"
+)
 GROWS = "{% set ns = namespace(s=START) %}{% for i in range(60) %}{% set ns.s = GROW %}{% endfor %}"
 
 
@@ -56,8 +58,10 @@ def render(model: lh.Model, template: str, text: str = "x", **options: object) -
         GROWS.replace("START", "'ab'").replace("GROW", "ns.s.replace('a', ns.s)"),
         GROWS.replace("START", "[1]").replace("GROW", "ns.s + ns.s"),
         GROWS.replace("START", "[1]").replace("GROW", "[ns.s, ns.s]") + "{{ ns.s }}",
-        GROWS.replace("START", "[1]").replace("GROW", "[ns.s, ns.s]") + "{{ ns.s|tojson }}",
-        GROWS.replace("START", "[1]").replace("GROW", "[ns.s, ns.s]") + "{{ ns.s == ns.s }}",
+        GROWS.replace("START", "[1]").replace("GROW", "[ns.s, ns.s]")
+        + "{{ ns.s|tojson }}",
+        GROWS.replace("START", "[1]").replace("GROW", "[ns.s, ns.s]")
+        + "{{ ns.s == ns.s }}",
         GROWS.replace("START", "9").replace("GROW", "ns.s * ns.s"),
         "{{ 'a' * 10**10 }}",
         "{{ [1] * 10**10 }}",
@@ -80,8 +84,12 @@ def render(model: lh.Model, template: str, text: str = "x", **options: object) -
         "{{ range(99999)|map('center', 99999)|join|length }}",
     ],
 )
-def test_a_template_that_takes_too_much_is_refused(model: lh.Model, template: str) -> None:
-    with pytest.raises(ChatTemplateError, match=r"takes more than|writes more|computes|width|recursion"):
+def test_a_template_that_takes_too_much_is_refused(
+    model: lh.Model, template: str
+) -> None:
+    with pytest.raises(
+        ChatTemplateError, match=r"takes more than|writes more|computes|width|recursion"
+    ):
         render(model, template)
 
 
@@ -122,15 +130,21 @@ def test_a_text_stays_text_whatever_a_template_does_to_it(
 
 def test_a_template_reads_the_text_itself(model: lh.Model) -> None:
     template = "{{ messages[0].content.split('</think>')[-1].lstrip('\\n') }}"
-    assert render(model, template, "<think>hm</think>\n\nyes").strip("\ufdd0\ufdd1") == "yes"
+    assert (
+        render(model, template, "<think>hm</think>\n\nyes").strip("\ufdd0\ufdd1") == "yes"
+    )
     shows = "{{ messages[0].content.startswith('<think>') }} {{ '</s>' in messages[0].content }}"
     assert render(model, shows, "<think></s>") == "True True"
 
 
 def test_other_texts_of_a_message_are_text_too(model: lh.Model) -> None:
-    messages = [{"role": "user", "content": "x", "name": "<think>", "calls": [{"a": "</s>"}]}]
+    messages = [
+        {"role": "user", "content": "x", "name": "<think>", "calls": [{"a": "</s>"}]}
+    ]
     prompt = lh.apply_chat_template(
-        model, messages, template="{{ messages[0].name }}{{ messages[0].calls|tojson }}{{ messages }}"
+        model,
+        messages,
+        template="{{ messages[0].name }}{{ messages[0].calls|tojson }}{{ messages }}",
     )
     assert prompt.replace("\ufdd0<think>\ufdd1", "").count("<think>") == 0
     assert prompt.replace("\ufdd0</s>\ufdd1", "").count("</s>") == 0
@@ -152,7 +166,9 @@ def test_a_refused_conversation_fails_alone_with_its_place(model: lh.Model) -> N
         assert "roles must alternate" in errors[1]
 
 
-def test_a_template_is_told_one_day(model: lh.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_is_told_one_day(
+    model: lh.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dates, "_today", lambda: dt.date(2026, 3, 1))
     assert render(model, DATED).startswith("01 Mar 2026")
     assert render(model, DATED, date="2025-12-31").startswith("31 Dec 2025")

@@ -159,10 +159,19 @@ def test_special_tokens_in_a_text_stay_text_unless_it_starts_with_one(
     plain = [1, SPACE, N_PREFIX + 65]
     plain += [known.get(piece, N_PREFIX + ord(piece)) for piece in pieces]
     assert lh.tokenize(model, inside) == plain
-    assert lh.tokenize(model, inside, parse_special=True) == [1, SPACE, N_PREFIX + 65, 0, 1, 2]
+    assert lh.tokenize(model, inside, parse_special=True) == [
+        1,
+        SPACE,
+        N_PREFIX + 65,
+        0,
+        1,
+        2,
+    ]
     with lh.Context(model, n_threads=1, deterministic=True) as context:
         out = lh.generate_parallel(
-            context, [inside, plain, "<s>A</s>", [1, SPACE, N_PREFIX + 65, 2]], max_tokens=4
+            context,
+            [inside, plain, "<s>A</s>", [1, SPACE, N_PREFIX + 65, 2]],
+            max_tokens=4,
         )
     assert out[0].tokens == out[1].tokens
     assert out[2].tokens == out[3].tokens
