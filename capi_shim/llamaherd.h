@@ -207,17 +207,25 @@ LH_API int32_t lh_token_attr(const lh_model* model, int32_t token);
 LH_API int32_t lh_token_is_eog(const lh_model* model, int32_t token);
 LH_API int32_t lh_token_is_control(const lh_model* model, int32_t token);
 
-/* Text to tokens (llama_tokenize). text: UTF-8, n_text bytes. tokens: int32[capacity].
+/* Text to tokens (llama_tokenize). text: UTF-8, n_text bytes. Without parse_special the
+ * texts of special tokens stay text, also those that llama_tokenize always parses
+ * (USER_DEFINED, such as "<think>"). tokens: int32[capacity].
  * *n_tokens gets the number of tokens; if that is more than `capacity`, nothing was
  * written and LH_NO_SPACE is returned: call again with room for *n_tokens. */
 LH_API int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_text,
                            int32_t add_special, int32_t parse_special, int32_t* tokens,
                            int32_t capacity, int32_t* n_tokens, lh_error* error);
 
+/* Tokens of text that follows on other text: as lh_tokenize with add_special and
+ * parse_special 0, but without the space that some tokenizers put before a text. */
+LH_API int32_t lh_tokenize_inside(const lh_model* model, const char* text,
+                                  int32_t n_text, int32_t* tokens, int32_t capacity,
+                                  int32_t* n_tokens, lh_error* error);
+
 /* Tokens of a prompt, as generation wants them: BOS and EOS added if the model asks for
  * them, a BOS text that a chat template wrote not doubled. parse_special: 1 parses the
  * texts of special tokens, 0 takes them as plain text, -1 parses them if the prompt
- * starts with the text of a control token or has literal marks, as chat templates produce
+ * starts with the text of a special token or has literal marks, as chat templates produce
  * it. Stretches between the Unicode noncharacters U+FDD0 and U+FDD1 (literal marks, see
  * lh_mark_literals) are never parsed. Same protocol as lh_tokenize. */
 LH_API int32_t lh_tokenize_prompt(const lh_model* model, const char* text, int32_t n_text,

@@ -232,6 +232,15 @@ int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_text,
   });
 }
 
+int32_t lh_tokenize_inside(const lh_model* model, const char* text, int32_t n_text,
+                           int32_t* tokens, int32_t capacity, int32_t* n_tokens,
+                           lh_error* error) {
+  return guard(error, [&] {
+    copy_out(deref(model, "model").tokenize_inside(view(text, n_text)), tokens, capacity,
+             n_tokens);
+  });
+}
+
 int32_t lh_tokenize_prompt(const lh_model* model, const char* text, int32_t n_text,
                            int32_t parse_special, int32_t* tokens, int32_t capacity,
                            int32_t* n_tokens, lh_error* error) {

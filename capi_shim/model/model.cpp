@@ -1,6 +1,7 @@
 #include "model.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <thread>
 
 #include "amx.hpp"
@@ -14,11 +15,11 @@ using lh::Error;
 
 namespace lh {
 
-void SpecialTexts::insert(const char* text) {
-  if (text == nullptr || text[0] == '\0') return;
-  const auto [added, is_new] = texts_.insert(text);
+void SpecialTexts::insert(const std::string& text, int32_t token) {
+  if (text.empty()) return;
+  texts_.emplace(text, token);
   starts_[static_cast<uint8_t>(text[0])] = true;
-  longest_ = std::max(longest_, added->size());
+  longest_ = std::max(longest_, text.size());
 }
 
 size_t SpecialTexts::match(std::string_view text) const {
@@ -48,6 +49,17 @@ void check_size(const std::string& path, uint64_t needed, uint64_t available) {
                   " are available; close other programs, or take a smaller model or a "
                   "stronger quantization (check_memory off loads it all the same)");
 }
+
+// USER_DEFINED tokens are markup ("<think>", "[gMASK]", "/nothink") or text that a
+// vocabulary was given as a whole: runs of spaces or line breaks, letters. A mark of
+// punctuation tells them apart.
+bool is_markup(std::string_view text) {
+  return text.size() > 1 && std::any_of(text.begin(), text.end(), [](char c) {
+           return c > ' ' && c < '\x7F' && std::isalnum(static_cast<uint8_t>(c)) == 0;
+         });
+}
+
+bool continues_character(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
 
 }  // namespace
 
@@ -106,11 +118,16 @@ lh_model::lh_model(llama_model* model)
   if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) return;
   constexpr unsigned kSpecial = static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL) |
                                 static_cast<unsigned>(LLAMA_TOKEN_ATTR_UNKNOWN);
+  constexpr auto kDefined = static_cast<unsigned>(LLAMA_TOKEN_ATTR_USER_DEFINED);
   for (int32_t token = 0; token < n_vocab_; ++token) {
     if (is_eog(token)) eog_tokens_.push_back(token);
     const auto attr = static_cast<unsigned>(llama_vocab_get_attr(vocab_, token));
-    if ((attr & kSpecial) == 0) continue;
-    special_texts_.insert(llama_vocab_get_text(vocab_, token));
+    if ((attr & (kSpecial | kDefined)) == 0) continue;
+    const char* found = llama_vocab_get_text(vocab_, token);
+    const std::string text = found == nullptr ? "" : found;
+    const bool is_defined = (attr & kDefined) != 0 && is_markup(text);
+    if (is_defined) defined_texts_.insert(text, token);
+    if (is_defined || (attr & kSpecial) != 0) special_texts_.insert(text, token);
   }
   const std::vector<int32_t> first = tokenize("a", 1, false, false);
   adds_space_ = !first.empty() && piece(first[0])[0] == ' ';
@@ -119,23 +136,56 @@ lh_model::lh_model(llama_model* model)
   if (suppressed != nullptr) suppressed_tokens_.assign(suppressed, suppressed + n);
 }
 
-std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
-                                        bool add_special, bool parse_special) const {
+std::vector<int32_t> lh_model::native_tokens(std::string_view text, bool add_special,
+                                             bool parse_special) const {
   if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) {
     throw Error(LH_MODEL_ERROR, "the model has no vocabulary: it takes token ids only");
   }
   // A token is at least one byte, but for the special ones at both ends.
-  std::vector<int32_t> tokens(static_cast<size_t>(n_text) + 4);
+  std::vector<int32_t> tokens(text.size() + 4);
   for (int n_tries = 0; n_tries < 2; ++n_tries) {
-    const int32_t n =
-        llama_tokenize(vocab_, text, n_text, tokens.data(),
-                       static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    const int32_t n = llama_tokenize(
+        vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
+        static_cast<int32_t>(tokens.size()), add_special, parse_special);
     if (n == INT32_MIN)
       throw Error(LH_INVALID_ARGUMENT, "the text is too long to tokenize");
     tokens.resize(static_cast<size_t>(n < 0 ? -n : n));
     if (n >= 0) return tokens;
   }
   throw Error(LH_INTERNAL, "llama_tokenize wants more room than it asked for");
+}
+
+std::vector<std::string_view> lh_model::cut_defined(std::string_view text) const {
+  std::vector<std::string_view> parts;
+  size_t start = 0;
+  for (size_t i = 0; i < text.size() && !defined_texts_.empty(); ++i) {
+    if (defined_texts_.match(text.substr(i)) == 0) continue;
+    size_t end = i + 1;  // behind its first character
+    while (end < text.size() && continues_character(text[end])) ++end;
+    parts.push_back(text.substr(start, end - start));
+    start = end;
+  }
+  parts.push_back(text.substr(start));
+  return parts;
+}
+
+std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
+                                        bool add_special, bool parse_special) const {
+  const std::string_view all(text, static_cast<size_t>(n_text));
+  if (parse_special) return native_tokens(all, add_special, true);
+  const std::vector<std::string_view> parts = cut_defined(all);
+  std::vector<int32_t> tokens = native_tokens(parts[0], add_special, false);
+  if (parts.size() == 1) return tokens;
+  // The others follow the first, before an end that the model adds.
+  const std::vector<int32_t> first = native_tokens(parts[0], false, false);
+  auto at = std::search(tokens.begin(), tokens.end(), first.begin(), first.end()) +
+            static_cast<std::ptrdiff_t>(first.size());
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const std::vector<int32_t> more = tokenize_inside(parts[i]);
+    at = tokens.insert(at, more.begin(), more.end()) +
+         static_cast<std::ptrdiff_t>(more.size());
+  }
+  return tokens;
 }
 
 std::vector<int32_t> lh_model::tokenize_inside(std::string_view text) const {

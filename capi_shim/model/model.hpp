@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "adapters.hpp"
@@ -18,15 +18,18 @@
 
 namespace lh {
 
-// The texts that llama_tokenize parses as tokens only when asked to, e.g. "<|im_end|>".
+// Texts of tokens that mean more than their characters, e.g. "<|im_end|>".
 class SpecialTexts {
  public:
-  void insert(const char* text);
+  void insert(const std::string& text, int32_t token);
   // Size of the longest of them at the start of `text`, 0 if there is none.
   size_t match(std::string_view text) const;
+  // The token of a text that matched.
+  int32_t token(std::string_view text) const { return texts_.at(std::string(text)); }
+  bool empty() const { return texts_.empty(); }
 
  private:
-  std::unordered_set<std::string> texts_;
+  std::unordered_map<std::string, int32_t> texts_;
   std::array<bool, 256>
       starts_{};  // by first byte: nearly every byte of a text fails here
   size_t longest_ = 0;
@@ -53,12 +56,15 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   int32_t n_vocab() const { return n_vocab_; }
   bool contains(int32_t token) const { return token >= 0 && token < n_vocab_; }
 
+  // Those that are parsed only where a caller asks for it.
   const lh::SpecialTexts& special_texts() const { return special_texts_; }
   // Tokens that end a generation, and tokens that the model file says are never drawn.
   const std::vector<int32_t>& eog_tokens() const { return eog_tokens_; }
   const std::vector<int32_t>& suppressed_tokens() const { return suppressed_tokens_; }
   bool is_eog(int32_t token) const { return llama_vocab_is_eog(vocab_, token); }
 
+  // Without `parse_special` no special text becomes its token, not even those that
+  // llama_tokenize always parses (USER_DEFINED).
   std::vector<int32_t> tokenize(const char* text, int32_t n_text, bool add_special,
                                 bool parse_special) const;
   // Tokens of what comes in the middle of a text, before which some tokenizers would put
@@ -84,6 +90,11 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
     void operator()(llama_model* model) const { llama_model_free(model); }
   };
   explicit lh_model(llama_model* model);
+  // llama_tokenize, with the room that it needs.
+  std::vector<int32_t> native_tokens(std::string_view text, bool add_special,
+                                     bool parse_special) const;
+  // Text cut so that no part holds a text of `defined_texts_`.
+  std::vector<std::string_view> cut_defined(std::string_view text) const;
 
   std::shared_ptr<lh_model> handed_out_;         // itself, while the caller has it
   std::unique_ptr<llama_model, Deleter> owned_;  // empty for a borrowed model
@@ -93,6 +104,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   int32_t n_vocab_;
   bool adds_space_ = false;  // before a text that is tokenized
   lh::SpecialTexts special_texts_;
+  lh::SpecialTexts defined_texts_;  // those of them that llama_tokenize always parses
   std::vector<int32_t> eog_tokens_;
   std::vector<int32_t> suppressed_tokens_;
   // No once_flag: what throws inside of it hangs the next one under ThreadSanitizer.

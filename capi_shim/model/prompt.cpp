@@ -1,5 +1,8 @@
 #include "prompt.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "guard.hpp"
 
 namespace lh {
@@ -16,25 +19,79 @@ int32_t checked_size(std::string_view text) {
   return static_cast<int32_t>(text.size());
 }
 
-void append(std::vector<int32_t>& tokens, const lh_model& model, std::string_view text,
-            bool parse_special) {
-  if (text.empty()) return;
-  const auto more = model.tokenize(text.data(), checked_size(text), false, parse_special);
-  tokens.insert(tokens.end(), more.begin(), more.end());
-}
+// Tokens of a text in pieces: special tokens, and runs of characters between them, each
+// tokenized at once, whichever parts of it are literal: as llama_tokenize cuts a text.
+class Runs {
+ public:
+  explicit Runs(const lh_model& model) : model_(model) {}
+
+  void add_literal(std::string_view text) { run_.append(text); }
+
+  void add_parsed(std::string_view text) {
+    const SpecialTexts& specials = model_.special_texts();
+    while (!text.empty()) {
+      const size_t n = specials.match(text);
+      if (n > 0) {
+        add_special(specials.token(text.substr(0, n)));
+      } else {
+        run_.push_back(text[0]);
+      }
+      text.remove_prefix(n > 0 ? n : 1);
+    }
+  }
+
+  // All tokens, without those that the model adds at the ends.
+  std::vector<int32_t> finish() {
+    end_run();
+    return std::move(tokens_);
+  }
+
+ private:
+  static constexpr std::string_view kSpaces = " \t\n\v\f\r";
+
+  bool has(int32_t token, llama_token_attr attr) const {
+    const auto attrs = static_cast<unsigned>(llama_vocab_get_attr(model_.vocab(), token));
+    return (attrs & static_cast<unsigned>(attr)) != 0;
+  }
+
+  void add_special(int32_t token) {
+    // npos + 1 is 0: then all of it is spaces.
+    if (has(token, LLAMA_TOKEN_ATTR_LSTRIP)) run_.resize(run_.find_last_not_of(kSpaces) + 1);
+    end_run();
+    tokens_.push_back(token);
+    strips_ = has(token, LLAMA_TOKEN_ATTR_RSTRIP);
+  }
+
+  void end_run() {
+    std::string_view text = run_;
+    if (strips_) text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
+    if (!text.empty()) {
+      const auto more = model_.tokenize(text.data(), checked_size(text), false, false);
+      tokens_.insert(tokens_.end(), more.begin(), more.end());
+    }
+    run_.clear();
+  }
+
+  const lh_model& model_;
+  std::string run_;
+  bool strips_ = false;  // the spaces at the start of the run
+  std::vector<int32_t> tokens_;
+};
 
 std::vector<int32_t> tokenize_marked(const lh_model& model, std::string_view text) {
-  std::vector<int32_t> tokens;
-  if (llama_vocab_get_add_bos(model.vocab())) {
-    tokens.push_back(llama_vocab_bos(model.vocab()));
-  }
+  Runs runs(model);
   bool literal = false;
   while (!text.empty()) {
     const size_t end = text.find(literal ? kClose : kOpen);
-    append(tokens, model, text.substr(0, end), !literal);
+    const std::string_view part = text.substr(0, end);
+    literal ? runs.add_literal(part) : runs.add_parsed(part);
     if (end == std::string_view::npos) break;
     text.remove_prefix(end + kOpen.size());
     literal = !literal;
+  }
+  std::vector<int32_t> tokens = runs.finish();
+  if (llama_vocab_get_add_bos(model.vocab())) {
+    tokens.insert(tokens.begin(), llama_vocab_bos(model.vocab()));
   }
   if (llama_vocab_get_add_eos(model.vocab())) {
     tokens.push_back(llama_vocab_eos(model.vocab()));

@@ -71,6 +71,7 @@ from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
 from llamaherd.memory.plan import Plan
 from llamaherd.model.chat import apply_chat_template
+from llamaherd.model.dates import chat_date
 from llamaherd.model.model import Model, model_metadata
 from llamaherd.model.tokens import detokenize, tokenize
 from llamaherd.optimize.cached import optimized_model
@@ -178,6 +179,7 @@ __all__ = [
     "apply_chat_template",
     "calibrate_batch",
     "calibrate_contextual",
+    "chat_date",
     "classify_calibrated",
     "classify_parallel",
     "cohen_kappa",

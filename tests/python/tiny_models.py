@@ -1,13 +1,15 @@
 """Tiny models with random weights, one of each kind, written with the `gguf` package.
 
-Their vocabulary is the 256 bytes, so that any text can be a prompt, and three special
-tokens. What they answer is noise, but noise that depends on all tokens before it: a text
+Their vocabularies have what those of real files have: pieces of several characters,
+byte fallback, a space before a text (SentencePiece), tokens of markup that libllama
+always parses (USER_DEFINED). What they answer is noise, but noise that depends on all
+tokens before it: a text
 is right only if the memory of its sequence is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import gguf
 import numpy as np
@@ -25,7 +27,29 @@ N_CONV = 4
 N_RANK = 4
 N_GROUP = 2
 SPECIAL = ("<unk>", "<s>", "</s>")
-N_VOCAB = len(SPECIAL) + 256
+TURNS = ("[INST]", "[/INST]")  # CONTROL
+MARKUP = (
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "<|start|>",
+    "<|message|>",
+    "[gMASK]",
+    "/nothink",
+)
+# Pieces, each made of two that come before it or of characters.
+PIECES = (
+    *"aehnorstwy .,:!-<>|/",
+    *("th", "the", " the", "er", "an", " an", "ans", "answ", "answer", " answer"),
+    *("ye", "yes", " yes", "no", " no", " a", "re", "st", " s", " .", ": ", "  a"),
+)
+N_VOCAB = len(SPECIAL) + 256 + len(TURNS) + len(MARKUP) + len(PIECES)
+
+
+def token_of(piece: str) -> int:
+    """The token of one of PIECES."""
+    return N_VOCAB - len(PIECES) + PIECES.index(piece)
+
 
 # Name: shape as libllama writes it, the fastest axis first.
 Shapes = dict[str, tuple[int, ...]]
@@ -52,6 +76,7 @@ def write(
     retyped: Mapping[str, type[np.generic]] | None = None,
     broken_token: int | None = None,
     chat_template: str | None = None,
+    tokenizer: Literal["llama", "gpt2"] = "llama",
 ) -> Path:
     """Writes a model of one of KINDS. Returns `path`.
 
@@ -65,6 +90,7 @@ def write(
         retyped: Other types of tensors, by how their names end.
         broken_token: A token whose embedding is NaN.
         chat_template: In Jinja; None: it has none.
+        tokenizer: SentencePiece, or BPE over bytes.
     """
     architecture, layers = KINDS[kind]
     writer = gguf.GGUFWriter(path, architecture)
@@ -77,7 +103,7 @@ def write(
     writer.add_head_count(N_HEAD)
     writer.add_layer_norm_eps(1e-5)
     writer.add_layer_norm_rms_eps(1e-5)
-    _add_vocabulary(writer)
+    _add_sentencepiece(writer) if tokenizer == "llama" else _add_bpe(writer)
     if kind == "t5":
         shapes = _t5(writer)
     elif kind == "bert":
@@ -108,23 +134,68 @@ def write(
     return path
 
 
-def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
+def _add_sentencepiece(writer: gguf.GGUFWriter) -> None:
     types = gguf.TokenType
+    in_bytes = [f"<0x{byte:02X}>" for byte in range(256)]
+    pieces = [piece.replace(" ", "\u2581") for piece in PIECES]
     writer.add_tokenizer_model("llama")
-    writer.add_token_list([*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256))])
-    writer.add_token_scores([0.0] * N_VOCAB)
+    writer.add_token_list([*SPECIAL, *in_bytes, *TURNS, *MARKUP, *pieces])
+    n_unscored = N_VOCAB - len(PIECES)
+    writer.add_token_scores([0.0] * n_unscored + [float(-i) for i in range(len(PIECES))])
     writer.add_token_types(
         [
             types.UNKNOWN,
             types.CONTROL,
             types.CONTROL,
             *[types.BYTE] * 256,
+            *[types.CONTROL] * len(TURNS),
+            *[types.USER_DEFINED] * len(MARKUP),
+            *[types.NORMAL] * len(PIECES),
         ]
     )
     writer.add_unk_token_id(0)
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
-    writer.add_add_space_prefix(value=False)
+    writer.add_add_space_prefix(value=True)
+
+
+def _add_bpe(writer: gguf.GGUFWriter) -> None:
+    types = gguf.TokenType
+    letters = letters_of_bytes()
+
+    def written(text: str) -> str:
+        return "".join(letters[byte] for byte in text.encode())
+
+    longer = [piece for piece in PIECES if len(piece) > 1]
+    merges = [f"{written(piece[:-1])} {written(piece[-1])}" for piece in longer]
+    # The same number of tokens as with SentencePiece.
+    names = [written(piece) for piece in longer]
+    names += [f"<|unused{i}|>" for i in range(len(PIECES) - len(longer))]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*SPECIAL, *letters, *TURNS, *MARKUP, *names])
+    writer.add_token_merges(merges)
+    n_special = len(SPECIAL)
+    writer.add_token_types(
+        [
+            *[types.CONTROL] * n_special,
+            *[types.NORMAL] * 256,
+            *[types.CONTROL] * len(TURNS),
+            *[types.USER_DEFINED] * len(MARKUP),
+            *[types.NORMAL] * len(longer),
+            *[types.CONTROL] * (len(PIECES) - len(longer)),
+        ]
+    )
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(value=True)
+
+
+def letters_of_bytes() -> list[str]:
+    """A visible character for each byte, as GPT-2's vocabulary writes it."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [chr(byte if byte in visible else next(others)) for byte in range(256)]
 
 
 def _decoder(

@@ -17,7 +17,7 @@ from llamaherd._r.boundary import (
     numbers_of,
     timing_of,
 )
-from llamaherd.model.chat import chat_prompts
+from llamaherd.model.chat import answer_space, chat_prompt, chat_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,23 +55,25 @@ def classify_start(
     arguments = _given(prompts, context.model, options)
     pmi_prompt = options.get("pmi_prompt", "")
     if options.get("chat"):
-        pmi_prompt = chat_prompts(context.model, [pmi_prompt], options.get("system"))[0]
+        pmi_prompt = chat_prompt(context.model, pmi_prompt, options.get("system"))
     labels = _labels(options["labels"], options["names"])
     job = lh.start_classify(
         context,
         labels=labels,
         normalize=options["normalize"],
         pmi_prompt=pmi_prompt,
-        space=_space(options),
+        space=_space(context.model, options),
         **arguments,
     )
     return {"job": job}
 
 
-def _space(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of its choices
-    """Whether a space comes before what follows; a chat that is rendered needs none."""
+def _space(model: lh.Model, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of its choices
+    """Whether a space comes before what follows; in a chat as its template has it."""
     space = options["space"]
-    return False if options.get("chat") and space == "auto" else space
+    if options.get("chat") and space == "auto":
+        return answer_space(model) == " "
+    return space
 
 
 def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
@@ -118,7 +120,7 @@ def score_start(
     job = lh.start_score(
         context,
         continuations=options["continuations"],
-        space=_space(options),
+        space=_space(context.model, options),
         **_given(prompts, context.model, options),
     )
     return {"job": job}

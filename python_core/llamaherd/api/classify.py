@@ -9,11 +9,13 @@ from llamaherd.api.scoring import SPACE, made_requests, open_context, scoring
 from llamaherd.core import checks
 from llamaherd.core.calibration import METHODS, Calibration, calibrate_batch
 from llamaherd.core.calibration import calibrate_contextual as _contextual
+from llamaherd.core.errors import ChatTemplateError
 from llamaherd.core.scores import (
     NORMALIZE,
     ClassifyResults,
     Normalize,
 )
+from llamaherd.model.chat import Refused
 from llamaherd.run.labels import check_different, checked_labels, classified
 from llamaherd.run.requests import rendered
 
@@ -177,6 +179,8 @@ def prepare_classify(
     if n_beside:
         without = checks.text("pmi_prompt", pmi_prompt)
         given = [*given, *rendered(model, [without], chat=chat, system=system)]
+        if isinstance(given[-1], Refused):
+            raise ChatTemplateError(given[-1].reason.replace("prompts[0]", "pmi_prompt"))
         if given[-1] == "":
             given[-1] = _start_of_text(model)
     texts = [known.readings] * len(given)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core import checks
 from llamaherd.journal.recording import recorded
+from llamaherd.model.chat import answer_space
 from llamaherd.model.joined import Joiner
 from llamaherd.run.call import ON_ERROR, Call, OnError
 from llamaherd.run.contexts_of_llamas import as_context
@@ -53,23 +54,26 @@ def made_requests(
 ) -> list[tuple[Request, Continuations | None, list[array[int]]]]:
     """For each prompt what `scoring_request` makes of it and of the texts behind it."""
     joiner = Joiner(model, parsing(parse_special, chat=chat))
+    behind_chat = answer_space(model) if chat else None
     return [
         scoring_request(
             model,
             joiner,
             f"prompts[{i}]",
             prompt,
-            [_spaced(prompt, text, space, chat=chat) for text in own],
+            [_spaced(prompt, text, space, behind_chat) for text in own],
         )
         for i, (prompt, own) in enumerate(zip(prompts, texts, strict=True))
     ]
 
 
-def _spaced(prompt: object, text: str, space: Space, *, chat: bool) -> str:
+def _spaced(prompt: object, text: str, space: Space, behind_chat: str | None) -> str:
     """A continuation with the space that comes before it."""
     if space == "auto":
+        if behind_chat is not None:  # that of the template
+            return text if text[0].isspace() else behind_chat + text
         before = prompt[-1:] if isinstance(prompt, str) else ""
-        space = not (chat or text[0].isspace() or before.isspace())
+        space = not (text[0].isspace() or before.isspace())
     return f" {text}" if space else text
 
 

@@ -76,10 +76,21 @@ class Joiner:
         with tokenizing():
             if isinstance(prompt, str):
                 return self._join(prompt, tokens, texts)
-            plain = [self._tokens(text, parses=False) for text in texts]
-            return Joined(tokens, plain)
+            return Joined(tokens, [self._behind(tokens, text) for text in texts])
 
     # ---- inside ----
+
+    def _behind(self, tokens: array[int], text: str) -> array[int]:
+        """Tokens of a text behind others.
+
+        Where a tokenizer puts a space before a text, it also does behind a special token.
+        """
+        with self._model.using() as handle:
+            if not tokens or vocabulary.is_special(handle, tokens[-1]):
+                return vocabulary.tokenize(
+                    handle, text, add_special=False, parse_special=False
+                )
+            return vocabulary.tokenize_inside(handle, text)
 
     def _join(self, prompt: str, tokens: array[int], texts: Sequence[str]) -> Joined:
         tail = self._tail(prompt, tokens)

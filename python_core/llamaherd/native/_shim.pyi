@@ -99,6 +99,16 @@ class Lib:
         n_tokens: CData,
         error: CData,
     ) -> int: ...
+    def lh_tokenize_inside(
+        self,
+        model: CData,
+        text: bytes,
+        n_text: int,
+        tokens: CData,
+        capacity: int,
+        n_tokens: CData,
+        error: CData,
+    ) -> int: ...
     def lh_tokenize_prompt(
         self,
         model: CData,

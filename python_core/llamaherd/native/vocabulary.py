@@ -29,6 +29,16 @@ def tokenize(
     )
 
 
+def tokenize_inside(model: CData, text: str) -> array[int]:
+    """Tokens of text that follows on other text. Returns int32[n_tokens]."""
+    utf8 = text.encode()
+    return _filled(
+        "int32_t",
+        len(utf8) + 8,
+        lambda *out: lib.lh_tokenize_inside(model, utf8, len(utf8), *out),
+    )
+
+
 def tokenize_prompt(model: CData, text: str, parse_special: int) -> array[int]:
     """Text to the tokens of a prompt (`lh_tokenize_prompt`). Returns int32[n_tokens]."""
     utf8 = text.encode()
@@ -89,6 +99,18 @@ def _filled(
 def is_control(model: CData, token: int) -> bool:
     """Whether a token stands for no text, such as the end of a turn."""
     return bool(lib.lh_token_is_control(model, token))
+
+
+# Bits of enum llama_token_attr.
+_UNKNOWN = 1
+_CONTROL = 8
+_USER_DEFINED = 16
+
+
+def is_special(model: CData, token: int) -> bool:
+    """Whether llama_tokenize cuts a text at the text of a token."""
+    attr = lib.lh_token_attr(model, token)
+    return attr >= 0 and bool(attr & (_UNKNOWN | _CONTROL | _USER_DEFINED))
 
 
 def token_text(model: CData, token: int) -> str | None:

@@ -14,7 +14,7 @@ from llamaherd.core.effects import stop_problem, warn_idle
 from llamaherd.core.errors import SamplerError, TokenizeError
 from llamaherd.core.request import ChoicePaths, Request, too_long
 from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
-from llamaherd.model.chat import chat_prompts
+from llamaherd.model.chat import Refused, chat_prompts
 from llamaherd.model.tokens import PARSE_SPECIAL, prompt_tokens
 from llamaherd.native import shim
 from llamaherd.native.engine import check_sampling
@@ -177,6 +177,8 @@ def tokens_or_problem(
     model: Model, name: str, prompt: object, parse_special: ParseSpecial
 ) -> tuple[array[int], str]:
     """A prompt's tokens, or none and why they cannot be had, or need not be."""
+    if isinstance(prompt, Refused):
+        return array("i"), prompt.reason
     try:
         problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
         if problem:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import GenerationError, TokenizeError
 from llamaherd.core.request import Request, too_long
+from llamaherd.model.chat import Refused
 from llamaherd.run.requests import surely_too_long
 from llamaherd.run.trees import Continuations
 
@@ -111,6 +112,8 @@ def scoring_request(
     Raises:
         TypeError: `prompt` is neither text nor token ids.
     """
+    if isinstance(prompt, Refused):
+        return _failed(prompt, array("i"), prompt.reason), None, []
     try:
         problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
         if problem:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from llamaherd.core.errors import JournalError
+from llamaherd.journal.day import first_day
 from llamaherd.journal.journal import Journal
+from llamaherd.model.dates import chat_date
 from llamaherd.model.model import Model
 from llamaherd.run.context import Context
 from llamaherd.runs.asking import Classifying, Embedding, Generating, Unfinished
@@ -121,6 +123,8 @@ def do_run(
         record = record_of(spec, model, source, columns)
         if output is not None:
             warn_of_other_run(output, told, record, path)
+        if journal is not None:  # a run that is resumed has the prompts of its first day
+            stack.enter_context(chat_date(first_day(str(journal.path))))
         run = _Run(spec, source, record, asker_of(spec, host, journal), journal)
         meter = stack.enter_context(Meter(progress))
         if shard is None:

@@ -106,6 +106,6 @@ def test_what_tokenizing_raises_is_the_error_of_its_text(
     tokens = joiner.prompt("prompt", "A text. It is")
     monkeypatch.setattr(vocabulary, "tokenize_prompt", fail)
     for prompt in ("A text. It is", list(tokens)):
-        monkeypatch.setattr(vocabulary, "tokenize", fail)
+        monkeypatch.setattr(vocabulary, "tokenize_inside", fail)
         with pytest.raises(TokenizeError, match="tokenized: an injected exception"):
             joiner.join(prompt, tokens, [" good"])

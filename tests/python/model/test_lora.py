@@ -206,7 +206,7 @@ def zeros(*shape: int) -> np.ndarray:
                     "token_embd.weight.lora_b": zeros(N, 5),
                 }
             ),
-            "token_embd.weight.lora_a of shape 4 x 259",
+            f"token_embd.weight.lora_a of shape 4 x {tiny_models.N_VOCAB}",
         ),
     ],
 )

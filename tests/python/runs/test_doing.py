@@ -197,9 +197,10 @@ def test_chats_are_rendered(tmp_path: Path) -> None:
     table(tmp_path, TEXTS[:3])
     spec = described(tmp_path, model, chat=True, system="Be kind.")
     do_run(spec)
-    assert lh.journal_read(tmp_path / "out.csv.journal")[0].prompt == (
-        f"<system>Be kind.<user>{TEXTS[0]}"
-    )
+    stored = lh.journal_read(tmp_path / "out.csv.journal")
+    assert {entry.prompt for entry in stored} == {
+        f"<system>Be kind.<user>{text}" for text in TEXTS[:3]
+    }
 
 
 def test_a_second_run_takes_all_from_the_journal(tmp_path: Path, tiny_path: Tiny) -> None:

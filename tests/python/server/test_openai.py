@@ -124,8 +124,8 @@ def test_defaults_are_openais(client: Client, fake: FakeContext) -> None:
 @pytest.mark.parametrize(
     ("settings", "n"),
     [
-        ({}, 512 - 23),  # what the model has room for
-        ({"n_ctx": 100}, 100 - 23),
+        ({}, 512 - 21),  # what the model has room for
+        ({"n_ctx": 100}, 100 - 21),
         ({"max_tokens": 50}, 50),
         ({"n_ctx": 10}, 1),
     ],
@@ -137,7 +137,7 @@ def test_a_chat_that_names_no_number_gets_what_there_is_room_for(
         messages = [{"role": "user", "content": "x" * 6}]
         assert client.post(CHAT, {"messages": messages})[0] == 200
     handle = fake.handles[0]
-    assert len(handle.prompt) == 23
+    assert len(handle.prompt) == 21
     assert handle.params.max_tokens == n
 
 

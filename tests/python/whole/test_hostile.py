@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EDGE = 2**31
+SPACE = tiny_models.token_of(" ")  # before every text
 N_PREFIX = len(tiny_models.SPECIAL)  # byte b is token b + N_PREFIX
 
 
@@ -128,14 +129,15 @@ def test_other_rows_of_prompts_are_lists(context: lh.Context) -> None:
 
 
 def test_every_character_reaches_the_model_as_it_is(context: lh.Context) -> None:
-    text = "a\0b\u00e9\u20ac\U0001f600\ufffd\ufdd0\ufdd1\u202e\r\n\x7f"
+    text = "A\0b\u00e9\u20ac\U0001f600\ufffd\ufdd0\ufdd1\u202e\r\n\x7f"
     assert lh.tokenize(context.model, text) == [
         1,
+        SPACE,
         *(N_PREFIX + byte for byte in text.encode()),
     ]
     answer, bytes_ = lh.generate_parallel(
         context,
-        ["a\0b\u00e9", [1, *(N_PREFIX + byte for byte in "a\0b\u00e9".encode())]],
+        ["A\0b\u00e9", [1, SPACE, *(N_PREFIX + byte for byte in "A\0b\u00e9".encode())]],
         max_tokens=4,
     )
     assert answer.tokens == bytes_.tokens
@@ -151,13 +153,25 @@ def test_lone_surrogates_are_named(context: lh.Context, text: str) -> None:
 def test_special_tokens_in_a_text_stay_text_unless_it_starts_with_one(
     model: lh.Model,
 ) -> None:
-    inside = "a" + "".join(tiny_models.SPECIAL)
-    plain = [1, *(N_PREFIX + byte for byte in inside.encode())]
+    inside = "A" + "".join(tiny_models.SPECIAL)
+    pieces = ["<", *"unk", ">", "<", "s", ">", "<", "/", "s", ">"]
+    known = {piece: tiny_models.token_of(piece) for piece in tiny_models.PIECES}
+    plain = [1, SPACE, N_PREFIX + 65]
+    plain += [known.get(piece, N_PREFIX + ord(piece)) for piece in pieces]
     assert lh.tokenize(model, inside) == plain
-    assert lh.tokenize(model, inside, parse_special=True) == [1, N_PREFIX + 97, 0, 1, 2]
+    assert lh.tokenize(model, inside, parse_special=True) == [
+        1,
+        SPACE,
+        N_PREFIX + 65,
+        0,
+        1,
+        2,
+    ]
     with lh.Context(model, n_threads=1, deterministic=True) as context:
         out = lh.generate_parallel(
-            context, [inside, plain, "<s>a</s>", [1, N_PREFIX + 97, 2]], max_tokens=4
+            context,
+            [inside, plain, "<s>A</s>", [1, SPACE, N_PREFIX + 65, 2]],
+            max_tokens=4,
         )
     assert out[0].tokens == out[1].tokens
     assert out[2].tokens == out[3].tokens

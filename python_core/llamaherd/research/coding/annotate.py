@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
 from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
+from llamaherd.journal.day import first_day
+from llamaherd.model.chat import writes_date
+from llamaherd.model.dates import chat_date
 from llamaherd.research import frames
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.coding import Coding
@@ -146,6 +150,10 @@ def prepare_coding(
     context = open_context(ctx)
     file = context.model.file
     settings = checked_settings(codebook, "model" if file is None else file.name, given)
+    if settings.chat and writes_date(context.model):
+        known = settings.date or (settings.journal and first_day(settings.journal))
+        with chat_date(known or None) as day:
+            settings = replace(settings, date=day.isoformat())
     texts = checked_texts(frames.column(frame, text, "text"), text)
     roles = roles_of(codebook, settings.method)
     work = Work(
@@ -159,5 +167,6 @@ def prepare_coding(
         is_piece=is_piece,
     )
     coding = Coding(context, work)
-    coding.check()
+    with chat_date(settings.date):
+        coding.check()
     return coding

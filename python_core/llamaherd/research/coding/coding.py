@@ -15,6 +15,7 @@ from llamaherd.core.errors import GenerationError
 from llamaherd.core.stats import Progress
 from llamaherd.core.table import CANCELLED
 from llamaherd.journal.journal import Journal
+from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
 from llamaherd.research.coding.coded import Coded
@@ -122,6 +123,10 @@ class Coding:
             ContextError: There is not enough memory.
             JournalError: The journal is damaged.
         """
+        with chat_date(self._work.settings.date):
+            return self._coded()
+
+    def _coded(self) -> Coded:
         self._started_s = time.perf_counter()
         record = self._record()
         settings = self._work.settings
@@ -180,7 +185,8 @@ class Coding:
 
     def nothing(self) -> Coded:
         """What there is before anything has run."""
-        return self.collected([], self._record())
+        with chat_date(self._work.settings.date):
+            return self.collected([], self._record())
 
     # ---- inside ----
 

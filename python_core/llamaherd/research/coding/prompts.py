@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
-from llamaherd.model.chat import chat_prompts
+from llamaherd.model.chat import chat_prompt
 from llamaherd.model.model import as_model
 from llamaherd.model.tokens import prompt_tokens
 from llamaherd.research.coding.codebook import shown_label
@@ -156,7 +156,7 @@ def prompt_preview(
     given = [frame.before + each + frame.after[0] for each in others]
     found = None if model is None else as_model(model)
     if found is not None and chat:
-        given = chat_prompts(found, given, frame.system)
+        given = [chat_prompt(found, each, frame.system) for each in given]
     n_chars = min(n_common(given[0], other) for other in given[1:])
     tokens, n_shared = None, None
     if found is not None:

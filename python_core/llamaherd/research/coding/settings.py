@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from llamaherd.core import checks
 from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.core.scores import NORMALIZE
+from llamaherd.model.dates import template_date
 from llamaherd.run.call import ON_ERROR
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping
 
     from llamaherd.core.scores import Normalize
@@ -39,6 +41,10 @@ class CodingSettings(TypedDict, total=False):
             to these rows; "contextual", to prompts without content. See `Calibration`.
         normalize: As in `classify_parallel`.
         chat: Have the model's chat template make the prompts.
+        date: With `chat`: the day that the template is told, as `datetime.date` or
+            "2026-01-31", where it writes one into prompts (Llama 3.2, gpt-oss, Granite);
+            None: the day of the first result in the journal, or else today. It is
+            recorded, so that `reproduce` takes it again.
         split: What becomes of a text that is too long: None: its row has an error;
             otherwise it is cut into parts of about the same length, and "first", "last":
             that part alone counts; "majority": the label of most parts, a tie going to
@@ -60,6 +66,7 @@ class CodingSettings(TypedDict, total=False):
     calibrate: Calibrate | None
     normalize: Normalize
     chat: bool
+    date: dt.date | str | None
     split: Split | None
     part_tokens: int | None
     journal: bool | str | os.PathLike[str] | None
@@ -76,6 +83,7 @@ class Settings:
 
     Attributes:
         method: "classify" or "generate".
+        date: Like "2026-01-31"; None: no prompt has one.
         journal: Path of the file; None: none.
     """
 
@@ -83,6 +91,7 @@ class Settings:
     calibrate: Calibrate | None = None
     normalize: Normalize = "sum"
     chat: bool = False
+    date: str | None = None
     journal: str | None = None
     on_error: OnError = "continue"
     split: Split | None = None
@@ -96,6 +105,7 @@ class Settings:
         shared = {
             "method": self.method,
             "chat": self.chat,
+            **({} if self.date is None else {"date": self.date}),
             "split": self.split,
             "part_tokens": self.part_tokens,
         }
@@ -170,6 +180,7 @@ def checked_settings(
         calibrate=calibrate,
         normalize=checks.choice("normalize", given["normalize"], NORMALIZE),
         chat=checks.flag("chat", given["chat"]),
+        date=None if given["date"] is None else _day(given["date"]),
         journal=_journal(given["journal"], codebook, model_name),
         on_error=checks.choice("on_error", given["on_error"], ON_ERROR),
         split=split,
@@ -178,6 +189,10 @@ def checked_settings(
         temperature=checks.real("temperature", given["temperature"], 0, 100),
         max_tokens=checks.integer("max_tokens", given["max_tokens"], 1),
     )
+
+
+def _day(given: object) -> str:
+    return template_date(given).date().isoformat()
 
 
 def _all(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,179 @@
+"""Texts in parts have the tokens of the text as a whole, on SentencePiece and BPE.
+
+The oracle is libllama's own tokenizer on the whole text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from llamaherd.model.joined import Joiner
+from llamaherd.model.tokens import prompt_tokens
+from llamaherd.native import vocabulary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPEN, CLOSE = "\ufdd0", "\ufdd1"
+MARKUP = tiny_models.MARKUP
+SPECIALS = [*tiny_models.SPECIAL, *tiny_models.TURNS, *MARKUP]
+PIECES = [*tiny_models.PIECES, "  ", "\n", "\n\n", "é", "😀", "A", "<th", "ink>"]
+texts = st.lists(st.sampled_from(PIECES), max_size=9).map("".join)
+some = texts.filter(bool)
+special = st.sampled_from(SPECIALS)
+mixed = st.lists(st.sampled_from(PIECES) | special, max_size=9).map("".join)
+many = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def model(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> lh.Model:
+    path: Path = tmp_path_factory.mktemp("cuts") / f"{request.param}.gguf"
+    return lh.Model(tiny_models.write(path, "llama", tokenizer=request.param))
+
+
+def text_of(model: lh.Model, tokens: list[int]) -> str:
+    """The bytes of all tokens but BOS, without the space before a text."""
+    with model.using() as handle:
+        written = [vocabulary.token_text(handle, t) or "" for t in tokens if t != 1]
+    if lh.tokenize(model, "A", add_special=False)[0] == tiny_models.token_of(" "):
+        raw = b"".join(
+            bytes([int(text[3:5], 16)])
+            if text.startswith("<0x")
+            else text.replace("\u2581", " ").encode()
+            for text in written
+        )
+        return raw.decode().removeprefix(" ")
+    letters = tiny_models.letters_of_bytes()
+    return b"".join(
+        text.encode()
+        if text in tiny_models.MARKUP
+        else bytes(letters.index(letter) for letter in text)
+        for text in written
+    ).decode()
+
+
+@many
+@given(prompt=some, text=some)
+def test_what_follows_a_prompt_has_the_tokens_of_both_as_one(
+    model: lh.Model, prompt: str, text: str
+) -> None:
+    joiner = Joiner(model, parse_special=False)
+    found = joiner.join(prompt, joiner.prompt("p", prompt), [text])
+    whole = prompt_tokens(model, "p", prompt + text, parse_special=False)
+    assert found.prompt + found.continuations[0] == whole
+
+
+@many
+@given(prompt=some, text=some)
+def test_what_follows_token_ids_adds_nothing_to_the_text(
+    model: lh.Model, prompt: str, text: str
+) -> None:
+    ids = lh.tokenize(model, prompt)
+    joiner = Joiner(model, parse_special="auto")
+    found = joiner.join(ids, joiner.prompt("p", ids), [text])
+    assert found.prompt.tolist() == ids
+    together = found.prompt + found.continuations[0]
+    assert text_of(model, together.tolist()) == prompt + text
+    # Where the tokens of the prompt stay in the whole, the rest is the same, too.
+    whole = lh.tokenize(model, prompt + text)
+    if whole[: len(ids)] == ids:
+        assert together.tolist() == whole
+
+
+@many
+@given(
+    text=some.filter(lambda text: "<think>" not in text),
+    behind=st.sampled_from([*tiny_models.TURNS, *MARKUP, ""]),
+)
+def test_what_follows_a_special_token_is_read_as_libllama_does(
+    model: lh.Model, text: str, behind: str
+) -> None:
+    ids = lh.tokenize(model, behind, parse_special=True)
+    joiner = Joiner(model, parse_special="auto")
+    found = joiner.join(ids, joiner.prompt("p", ids), [text])
+    whole = lh.tokenize(model, behind + text, parse_special=True)
+    assert (found.prompt + found.continuations[0]).tolist() == whole
+
+
+@many
+@given(text=mixed)
+def test_no_text_becomes_a_special_token_unless_it_is_asked_for(
+    model: lh.Model, text: str
+) -> None:
+    ids = {
+        lh.tokenize(model, t, add_special=False, parse_special=True)[0] for t in SPECIALS
+    }
+    assert len(ids) == len(SPECIALS)
+    plain = lh.tokenize(model, text, add_special=False)
+    assert not ids & set(plain)
+    assert text_of(model, [1, *plain]) == text
+    with model.using() as handle:
+        inside = vocabulary.tokenize_inside(handle, text)
+        marked = vocabulary.mark_literals(handle, text)
+    assert not ids & set(inside)
+    behind = prompt_tokens(model, "p", f"{OPEN}{CLOSE}A{marked}", "auto")
+    assert behind == prompt_tokens(model, "p", f"A{text}", parse_special=False)
+
+
+@many
+@given(parts=st.lists(st.tuples(mixed, mixed), max_size=4))
+def test_marks_change_no_character_and_no_other_token(
+    model: lh.Model, parts: list[tuple[str, str]]
+) -> None:
+    with model.using() as handle:
+        marked = [(a, vocabulary.mark_literals(handle, b)) for a, b in parts]
+    bos = vocabulary_text(model, 1)
+    text = f"{OPEN}{CLOSE}" + "".join(a + b for a, b in marked)
+    tokens = prompt_tokens(model, "p", text, parse_special=True).tolist()
+    assert tokens[0] == 1
+    if not any(a for a, _ in parts):  # a user's text alone
+        plain = "".join(b for _, b in parts)
+        assert tokens == lh.tokenize(model, plain)
+    # Empty marks: as libllama reads the same text.
+    whole = "".join(a for a, _ in parts)
+    empty = f"{OPEN}{CLOSE}".join(["", *(a for a, _ in parts)])
+    read = prompt_tokens(model, "p", empty, parse_special=True).tolist()
+    if not whole.startswith(bos):
+        assert read == lh.tokenize(model, whole, parse_special=True)
+
+
+def vocabulary_text(model: lh.Model, token: int) -> str:
+    with model.using() as handle:
+        return vocabulary.token_text(handle, token) or ""
+
+
+def test_scores_behind_token_ids_are_those_behind_their_text(model: lh.Model) -> None:
+    prompt = "The answer"  # whose end merges with no label
+    labels = ["yes", "no", "a", "b"]
+    with lh.Context(model, n_threads=1, deterministic=True) as context:
+        spaces: list[bool | Literal["auto"]] = [True, False, "auto"]
+        for space in spaces:
+            by_text = lh.classify_parallel(context, [prompt], labels, space=space)
+            ids = lh.tokenize(model, prompt)
+            by_ids = lh.classify_parallel(context, [ids], labels, space=space)
+            assert by_ids.labels == by_text.labels
+            assert by_ids.probs.tolist() == by_text.probs.tolist()
+        for prompt in ("", lh.tokenize(model, "")):
+            (scored,) = lh.score_parallel(context, [prompt], "yes").continuations
+            assert scored is not None
+            assert scored[0].tokens == lh.tokenize(model, "yes")[1:]
+
+
+def test_a_prompt_that_starts_with_markup_is_parsed(model: lh.Model) -> None:
+    text = "<|start|>the</s>"
+    assert prompt_tokens(model, "p", text).tolist() == lh.tokenize(
+        model, text, parse_special=True
+    )
+    inside = "the <think>"
+    assert prompt_tokens(model, "p", inside).tolist() == lh.tokenize(model, inside)
