@@ -24,13 +24,17 @@ ALTERNATE = (
     "{{ '[INST]' + m.content + '[/INST]' }}{% endfor %}"
 )
 LLAMA2 = (
-    "{% for m in messages %}{% if m.role == 'user' %}{{ '[ASK] ' + m.content + ' [END]' }}"
+    "{% for m in messages %}{% if m.role == 'user' %}{{ '[ASK] ' + m.content + ' "
+    "[END]' }}"
     "{% else %}{{ ' ' + m.content }}{% endif %}{% endfor %}"
 )
 DATED = (
     "{{ strftime_now('%d %b %Y') }} {% for m in messages %}{{ m.content }}{% endfor %}"
 )
-GROWS = "{% set ns = namespace(s=START) %}{% for i in range(60) %}{% set ns.s = GROW %}{% endfor %}"
+GROWS = (
+    "{% set ns = namespace(s=START) %}{% for i in range(60) %}{% set ns.s = GROW "
+    "%}{% endfor %}"
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +52,15 @@ def render(model: lh.Model, template: str, text: str = "x", **options: object) -
     "template",
     [
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-        "{% for a in range(9999) %}{% for b in range(9999) if 0 %}{% endfor %}{% endfor %}",
+        (
+            "{% for a in range(9999) %}{% for b in range(9999) if 0 %}{% endfor %}{% "
+            "endfor %}"
+        ),
         "{% for a in range(9) recursive %}{{ loop(range(9)) }}{% endfor %}",
-        "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+        (
+            "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro "
+            "%}{{ f(60) }}"
+        ),
         GROWS.replace("START", "'ab'").replace("GROW", "ns.s + ns.s"),
         GROWS.replace("START", "'ab'").replace("GROW", "ns.s ~ ns.s"),
         GROWS.replace("START", "'ab'").replace("GROW", "'%s%s' % (ns.s, ns.s)"),
@@ -133,7 +143,10 @@ def test_a_template_reads_the_text_itself(model: lh.Model) -> None:
     assert (
         render(model, template, "<think>hm</think>\n\nyes").strip("\ufdd0\ufdd1") == "yes"
     )
-    shows = "{{ messages[0].content.startswith('<think>') }} {{ '</s>' in messages[0].content }}"
+    shows = (
+        "{{ messages[0].content.startswith('<think>') }} {{ '</s>' in "
+        "messages[0].content }}"
+    )
     assert render(model, shows, "<think></s>") == "True True"
 
 
