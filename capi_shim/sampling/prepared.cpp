@@ -76,11 +76,9 @@ std::shared_ptr<const Constraint> PreparedConstraints::constraint(
   const std::string_view text = params.grammar;
   {
     const std::scoped_lock lock(mutex_);
-    entries_.remove_if(
-        [](const Entry& e) { return e.constraint->is_spent(); });
-    const Entry* found = find([&](const Entry& e) {
-      return e.kind == kind && e.text == text;
-    });
+    entries_.remove_if([](const Entry& e) { return e.constraint->is_spent(); });
+    const Entry* found =
+        find([&](const Entry& e) { return e.kind == kind && e.text == text; });
     if (found != nullptr) return found->constraint;
   }
   // Without the lock: others go on meanwhile.
