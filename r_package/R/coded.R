@@ -9,6 +9,9 @@ as_coded <- function(data, coding) {
   }
   coding$probs <- coding$probs[coding$probs %in% names(data)]
   coding$columns <- coding$columns[coding$columns %in% names(data)]
+  if (inherits(data, "data.table")) {
+    return(set_coding(data.table::copy(data), coding))
+  }
   attr(data, "llamaherd") <- coding
   class(data) <- c("llamaherd_coded", setdiff(class(data), "llamaherd_coded"))
   data
@@ -45,6 +48,9 @@ match_rows <- function(data, coded, columns) {
 
 # The data frame alone, of the class that it had.
 without_coding <- function(x) {
+  if (inherits(x, "data.table")) {
+    return(set_coding(data.table::copy(x), NULL))
+  }
   attr(x, "llamaherd") <- NULL
   class(x) <- setdiff(class(x), "llamaherd_coded")
   x
@@ -52,8 +58,39 @@ without_coding <- function(x) {
 
 #' @export
 `[.llamaherd_coded` <- function(x, ...) {
-  part <- without_coding(x)[...]
-  if (is.data.frame(part)) as_coded(part, attr(x, "llamaherd")) else part
+  if (inherits(x, "data.table")) {
+    before <- lapply(attr(x, "llamaherd")$needs, \(name) rlang::duplicate(x[[name]]))
+    # The method evaluates its arguments where this one was called, as data.table's do.
+    part <- NextMethod()
+    data_table_part(part, x, before)
+  } else {
+    part <- without_coding(x)[...]
+    if (is.data.frame(part)) as_coded(part, attr(x, "llamaherd")) else part
+  }
+}
+
+# What data.table made of coded texts: a part of them, or with `:=` `x` itself, which is changed
+# in place, so that changed labels show only beside what they were before.
+data_table_part <- function(part, x, before) {
+  coding <- attr(x, "llamaherd")
+  changed <- !identical(before, lapply(coding$needs, \(name) x[[name]]))
+  for (each in list(if (changed) x, part)) {
+    if (data.table::is.data.table(each)) {
+      is_it <- !changed && all(coding$needs %in% names(each))
+      set_coding(each, if (is_it) coding)
+    }
+  }
+  # `[` is always visible: what `:=` returns is not to be printed, as of a data.table.
+  the$not_printed <- if (rlang::is_reference(part, x)) rlang::obj_address(part)
+  part
+}
+
+# The record of a data.table, in place: R's own replacement would leave a copy that data.table
+# does not change by reference.
+set_coding <- function(data, coding) {
+  plain <- setdiff(class(data), "llamaherd_coded")
+  data.table::setattr(data, "llamaherd", coding)
+  data.table::setattr(data, "class", c(if (!is.null(coding)) "llamaherd_coded", plain))
 }
 
 #' @export
@@ -228,6 +265,11 @@ print.llamaherd_coded <- function(
   width = getOption("width"),
   tibble = has_tibble()
 ) {
+  is_silent <- identical(the$not_printed, rlang::obj_address(x))
+  the$not_printed <- NULL
+  if (is_silent) {
+    return(invisible(x))
+  }
   coding <- attr(x, "llamaherd")
   label <- coding$label
   counts <- ""

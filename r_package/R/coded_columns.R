@@ -8,6 +8,9 @@ coded_columns <- function(data) {
     return(list())
   }
   known <- attr(data, "llamaherd")
+  if (!all(known$needs %in% names(data))) {
+    return(list()) # renamed by reference, as data.table::setnames() does
+  }
   by_role <- as.list(known$columns)
   there <- \(name) if (length(name) == 1 && name %in% names(data)) unname(name)
   list(

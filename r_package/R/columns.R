@@ -13,11 +13,11 @@ parse_texts <- function(text) {
   values <- vector("list", length(text))
   given <- which(!is.na(text))
   json <- without_nul(text[given])
+  # Whole numbers beyond 2^53, which R's numbers would round, come as texts.
+  parse <- \(json) jsonlite::parse_json(json, bigint_as_char = TRUE)
   values[given] <- tryCatch(
-    jsonlite::parse_json(sprintf("[%s]", paste(json, collapse = ","))),
-    error = \(cnd) {
-      lapply(json, \(one) tryCatch(jsonlite::parse_json(one), error = \(cnd) NULL))
-    }
+    parse(sprintf("[%s]", paste(json, collapse = ","))),
+    error = \(cnd) lapply(json, \(one) tryCatch(parse(one), error = \(cnd) NULL))
   )
   values
 }
@@ -33,7 +33,7 @@ as_column <- function(values, column, dotted) {
   switch(
     column$kind,
     string = atomic_column(values, is.character, NA_character_),
-    number = atomic_column(values, is.numeric, NA_real_),
+    number = number_column(values),
     integer = integer_column(values),
     boolean = atomic_column(values, is.logical, NA),
     null = rep(NA, length(values)),
@@ -51,8 +51,25 @@ atomic_column <- function(values, is_kind, missing) {
   vapply(values, \(x) if (is_kind(x)) x[[1]] else missing, missing)
 }
 
-# Doubles where a value has more than 32 bits: NA would look like an answer left open.
+# How jsonlite gives a whole number beyond 2^53.
+is_large <- function(x) is.character(x) && grepl("^-?[0-9]{16,}$", x[[1]])
+
+number_column <- function(values) {
+  large <- vapply(values, is_large, logical(1))
+  values[large] <- lapply(values[large], as.double)
+  atomic_column(values, is.numeric, NA_real_)
+}
+
+# Doubles where a value has more than 32 bits: NA would look like an answer left open. Texts
+# where one is beyond 2^53: a double would be another number.
 integer_column <- function(values) {
+  large <- vapply(values, is_large, logical(1))
+  if (any(large)) {
+    small <- atomic_column(values, is.numeric, NA_real_)
+    texts <- ifelse(is.na(small), NA_character_, sprintf("%.0f", small))
+    texts[large] <- vapply(values[large], `[[`, character(1), 1L)
+    return(texts)
+  }
   numbers <- atomic_column(values, is.numeric, NA_real_)
   fits <- is.na(numbers) | abs(numbers) <= .Machine$integer.max
   if (all(fits)) as.integer(numbers) else numbers

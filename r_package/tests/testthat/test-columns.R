@@ -229,3 +229,28 @@ test_that("hostile schemas end soon", {
   deep <- paste0(strrep('{"properties":{"a":', 160), "true", strrep("}}", 160))
   expect_named(columns_of("{}", deep), "a")
 })
+
+test_that("whole numbers that R cannot hold are texts, digit by digit", {
+  texts <- c("1171123932307103233", "5", "-9223372036854775808", NA)
+  one <- function(schema, values) {
+    json <- ifelse(is.na(values), NA, sprintf("{\"x\":%s}", values))
+    schema <- sprintf("{\"type\":\"object\",\"properties\":{\"x\":%s}}", schema)
+    text_columns(json, schema_columns(schema))$x
+  }
+  expect_identical(one('{"type":"integer"}', texts), texts)
+  expect_identical(one('{"anyOf":[{"type":"integer"},{"type":"null"}]}', texts), texts)
+  expect_identical(one('{"type":"integer"}', "9007199254740991"), 9007199254740991)
+  expect_identical(
+    one('{"type":"number"}', c(texts[[1]], "0.5")),
+    c(1171123932307103233, 0.5)
+  )
+  expect_identical(
+    one('{"type":"string"}', '"12345678901234567890"'),
+    "12345678901234567890"
+  )
+  listed <- one(
+    '{"type":"array","items":{"type":"integer"}}',
+    sprintf("[%s,1]", texts[[1]])
+  )
+  expect_identical(listed, list(c(texts[[1]], "1")))
+})
