@@ -117,10 +117,7 @@ def answer_space(model: Model) -> str:
     Llama 2's template writes it with the answer, so that a prompt ends without it.
     """
     question: list[Mapping[str, object]] = [{"role": "user", "content": "Q"}]
-    answered = [
-        *question,
-        {"role": "assistant", "content": "A"},
-    ]
+    answered = [*question, {"role": "assistant", "content": "A"}]
     try:
         prompt = apply_chat_template(model, question)
         whole = apply_chat_template(model, answered, add_generation_prompt=False)

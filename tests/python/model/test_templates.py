@@ -211,3 +211,29 @@ def test_labels_have_the_space_of_the_template(tmp_path: Path) -> None:
 def test_variables_that_llamaherd_sets_are_refused(model: lh.Model, name: str) -> None:
     with pytest.raises(ValueError, match=f"variables must not hold '{name}'"):
         render(model, "x", variables={name: []})
+
+
+def test_a_coding_keeps_its_day_over_midnight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tiny_models.write(tmp_path / "m.gguf", "llama", chat_template=DATED)
+    codebook = lh.Codebook("q", ["yes", "no"])
+    journal = tmp_path / "j.journal"
+    frame = {"text": ["the", "an answer", "yes"]}
+    context = lh.Context(path, n_threads=1, deterministic=True)
+    kept = {"chat": True, "journal": journal}
+
+    first = lh.annotate(frame, "text", codebook, context, **kept)
+    day = dt.date.fromisoformat(first.run["settings"]["date"])
+    page = tmp_path / "report.html"
+    lh.report(first, path=page)
+    monkeypatch.setattr(dates, "_today", lambda: day + dt.timedelta(days=7))
+    again = lh.annotate(frame, "text", codebook, context, **kept)
+    assert again.stats.n_journal == 3
+    assert again.run["settings"]["date"] == day.isoformat()
+    other = lh.annotate(frame, "text", codebook, context, chat=True)
+    assert other.probs.tolist() != first.probs.tolist()
+    pinned = lh.annotate(frame, "text", codebook, context, chat=True, date=day)
+    assert pinned.probs.tolist() == first.probs.tolist()
+    assert lh.reproduce(page, context).is_same
+    context.close()

@@ -31,7 +31,8 @@ def sdk(client: Client) -> Iterator[openai.OpenAI]:
 def _text(fake: FakeContext, handle: int = -1) -> str:
     """The prompt of a request."""
     prompt = fake.handles[handle].prompt
-    return prompt if isinstance(prompt, str) else lh.detokenize(fake.model, prompt)
+    text = prompt if isinstance(prompt, str) else lh.detokenize(fake.model, prompt)
+    return text.removeprefix(" ")  # SentencePiece's
 
 
 def test_chat(sdk: openai.OpenAI, fake: FakeContext) -> None:
