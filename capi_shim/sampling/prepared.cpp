@@ -78,9 +78,8 @@ std::shared_ptr<const Constraint> PreparedConstraints::constraint(
     const std::scoped_lock lock(mutex_);
     entries_.remove_if(
         [](const Entry& e) { return e.constraint && e.constraint->is_spent(); });
-    const Entry* found = find([&](const Entry& e) {
-      return e.constraint && e.kind == kind && e.text == text;
-    });
+    const Entry* found = find(
+        [&](const Entry& e) { return e.constraint && e.kind == kind && e.text == text; });
     if (found != nullptr) return found->constraint;
   }
   // Without the lock: others go on meanwhile.
@@ -102,8 +101,8 @@ std::shared_ptr<const Choices> PreparedConstraints::choices(
     });
     if (found != nullptr) return found->choices;
   }
-  auto made =
-      std::make_shared<const Choices>(std::vector<std::string>(texts.begin(), texts.end()));
+  auto made = std::make_shared<const Choices>(
+      std::vector<std::string>(texts.begin(), texts.end()));
   keep({LH_GRAMMAR_GBNF, "", nullptr, made, n_bytes});
   return made;
 }

@@ -349,7 +349,8 @@ TEST_CASE("a model that does not fit into memory is refused with both numbers") 
 
 namespace {
 
-// What a file of two layers lacks whose tensors are those of `layer`, in both, and `more`.
+// What a file of two layers lacks whose tensors are those of `layer`, in both, and
+// `more`.
 std::string missing(const char* architecture, const std::vector<std::string>& layer,
                     const std::vector<std::string>& more = {}, uint32_t n_further = 0) {
   const Header header(gguf_init_empty(), gguf_free);
