@@ -31,8 +31,7 @@ constexpr Rule kOfLayers[] = {
     {"qwen35 qwen35moe", "ssm_conv1d", "attn_qkv attn_gate"},
     {"qwen3next", "ssm_conv1d", "attn_qkv|ssm_in"},
     {"qwen3next", "ssm_conv1d attn_qkv", "attn_gate"},
-    {"hy_v3", "ffn_gate_inp",
-     "ffn_up_exps ffn_down_exps|ffn_gate_up_exps ffn_down_exps"},
+    {"hy_v3", "ffn_gate_inp", "ffn_up_exps ffn_down_exps|ffn_gate_up_exps ffn_down_exps"},
     {"mimo2 step35", "ffn_gate_inp", "ffn_up_exps ffn_down_exps"},
     {"hy_v3 mimo2 step35", "ffn_down_exps", "ffn_gate_inp"},
     {"grok hy_v3 mimo2 step35", "ffn_up", "ffn_gate ffn_down"},
@@ -77,8 +76,8 @@ bool is_among(std::string_view name, std::string_view names) {
 
 std::string in_layer(std::string_view prefix, std::string_view name) {
   constexpr std::string_view kBias = ".bias";
-  const bool is_bias = name.size() > kBias.size() &&
-                       name.substr(name.size() - kBias.size()) == kBias;
+  const bool is_bias =
+      name.size() > kBias.size() && name.substr(name.size() - kBias.size()) == kBias;
   return std::string(prefix) + std::string(name) +
          (prefix.empty() || is_bias ? "" : ".weight");
 }

@@ -78,7 +78,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   const lh::TokenPieces& pieces() const;
   // Objects that other rooms keep with the model, one of each kind; made when first asked
   // for. `make` may ask for another kind.
-  enum class Kept { kVocabulary, kConstraints };
+  enum class Kept : uint8_t { kVocabulary, kConstraints };
   const void* kept(Kept kind,
                    const std::function<std::shared_ptr<const void>()>& make) const;
   // Metadata entry i as text.
