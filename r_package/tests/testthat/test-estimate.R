@@ -217,7 +217,7 @@ test_that("few errors in a large stratum are warned of, and one side is longer",
   expect_true(narrow[[1]] >= limits[[1]] && narrow[[2]] < limits[[2]])
   expect_output(print(fit), "Note: rare: code more texts of the strata")
   expect_match(
-    format(validate(data$label, gold)),
+    format(validate(data, gold)),
     "Recall of 'rare' may be as low",
     all = FALSE
   )

@@ -340,6 +340,7 @@ ALIKE = [  # texts of as many tokens that begin alike
 def test_a_journal_never_returns_numbers_of_another_text(
     context: lh.Context, tmp_path: Path
 ) -> None:
+    labels = ["yes", "no"]
     calls: list[Callable[..., list[object]]] = [
         lambda **j: list(lh.perplexity(context, ALIKE, **j).perplexity),
         lambda **j: (
@@ -360,15 +361,20 @@ def test_a_journal_never_returns_numbers_of_another_text(
                 context, ["Hello", "The capital of Spain is"], [" a", " banana"], **j
             ).logprob
         ),
-        lambda **j: lh.classify_parallel(
-            context, ["Label: ", "Label:", "Label:\n"], ["yes", "no"], space=False, **j
-        ).logprob.tolist(),
+        lambda **j: (
+            lh.classify_parallel(
+                context, ["Label: ", "Label:", "Label:\n"], labels, space=False, **j
+            )
+            .probs[:, 0]
+            .tolist()
+        ),
     ]
     path = tmp_path / "journal.sqlite"
     alone = [call() for call in calls]
     for _ in range(2):
         for call, expected in zip(calls, alone, strict=True):
-            assert call(journal=path) == pytest.approx(expected, abs=1e-3)
+            found = np.asarray(call(journal=path), dtype=float)
+            assert found == pytest.approx(np.asarray(expected), abs=1e-3)
     assert lh.perplexity(context, ALIKE, journal=path).stats.n_journal == 3
 
 

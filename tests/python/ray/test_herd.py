@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("cluster")
 
 PROMPTS = [f"A beginning that is shared. No. {i * 37 % 90}: " for i in range(120)]
-BAD = "poison"
+BAD = "ZZZZ"  # bytes in the tiny vocabulary
 
 
 class Poisoned(Actor):
-    """An actor that dies of a word (its tokens are bytes and three more)."""
+    """An actor that dies of a word (tokens of bytes are those and three more)."""
 
     def orders(self, orders: Sequence[HandIn | Change]) -> None:
         for order in orders:
             for request in getattr(order, "requests", ()):
-                text = bytes(token - 3 for token in request.tokens if token >= 3)
+                text = bytes(token - 3 for token in request.tokens if 3 <= token < 259)
                 if BAD.encode() in text:
                     os.kill(os.getpid(), signal.SIGKILL)
         super().orders(orders)

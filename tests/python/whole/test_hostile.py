@@ -251,7 +251,7 @@ def test_more_tokens_than_fit_are_an_error_of_the_prompt(context: lh.Context) ->
     assert f"max_tokens (2147483647) that is {EDGE + 1}, more than the 512" in (
         result.error
     )
-    with pytest.raises(ValueError, match=f"max_tokens must be at least 1, not {EDGE}"):
+    with pytest.raises(ValueError, match=f"max_tokens must be .*, not {EDGE}"):
         lh.generate(context, "a", max_tokens=EDGE)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.research import frames
-from llamaherd.research.codes import text_of
+from llamaherd.research.codes import form_of, is_nothing, text_of
+from llamaherd.research.coding.label_sets import joined, labels_in
 from llamaherd.research.coding.source import compared
 from llamaherd.research.coding.texts import hash_of_texts, sha256_of
 
@@ -73,7 +74,7 @@ class Rows:
             n=n,
             ids=None if ids is None else [compared(each) or "" for each in ids],
             texts=column("text") if texts is None else texts,
-            labels=None if found is None else [text_of(each) for each in found],
+            labels=None if found is None else [_label_form(each) for each in found],
         )
 
 
@@ -123,14 +124,14 @@ def n_relabelled(gold: Any, rows: Rows, places: Sequence[int] | None) -> int:  #
         return 0
     drawn = [int(i) if places is None else places[int(i)] for i in gold.rows]
     return sum(
-        rows.labels[i] != text_of(label)
+        rows.labels[i] != _label_form(label)
         for i, label in zip(drawn, gold.labels, strict=True)
     )
 
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
     """SHA-256 of the labels of all rows in their order; None where there are none."""
-    formed = [text_of(label) for label in labels]
+    formed = [_label_form(label) for label in labels]
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
@@ -191,7 +192,7 @@ def _check_labels(gold: Any, rows: Rows, drawn: Sequence[int]) -> None:  # noqa:
     design = gold.design
     by_id = rows.ids is not None
     is_bare = design.get("text") is None and design.get("id") is None
-    given = [text_of(label) for label in getattr(gold, "labels", None) or ()]
+    given = [_label_form(label) for label in getattr(gold, "labels", None) or ()]
     labels = rows.labels
     if labels is None or not any(label is not None for label in given):
         if by_id or is_bare:
@@ -214,6 +215,17 @@ def _check_labels(gold: Any, rows: Rows, drawn: Sequence[int]) -> None:  # noqa:
             "rows that are sorted by label have the same labels in many orders; "
             f"{_without(design)}"
         )
+
+
+def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+    """A label in the form that is compared; None for a blank one, or for none of several.
+
+    Several labels of a text are the same in any order, and a label is the same in any
+    case and with any space, for this only tells whether a row is the one that was drawn.
+    """
+    parts = labels_in(text_of(label) or "", ())
+    forms = {form_of(part) for part in parts if not is_nothing(part)}
+    return joined(sorted(forms)) or None
 
 
 def _without(design: Mapping[str, Any]) -> str:

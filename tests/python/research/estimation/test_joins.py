@@ -194,3 +194,26 @@ def test_series_in_another_order_are_refused() -> None:
     with pytest.raises(ValueError, match="codes have different indexes"):
         lh.cohen_kappa(codes, codes[::-1])
     assert lh.cohen_kappa(codes, codes).value == 1
+
+
+BLANK = ["b; a", "a; b", "", " ", "none", None, "NA", "1", "1.0"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("known", [{}, {"text": "text"}, {"id": "key"}])
+def test_blank_and_joined_labels_are_those_of_the_draw(
+    known: dict[str, str], several: bool
+) -> None:
+    rng = np.random.default_rng(3)
+    label = [BLANK[i] for i in rng.integers(0, len(BLANK), N)]
+    data: dict[str, list[Any]] = {"label": label, "own": label}
+    data |= {name: list(DATA[name]) for name in known.values()}
+    drawn = lh.gold_sample(data, 150, label="label", seed=2, **known)
+    drawn = drawn.with_codes([label[row] or "none" for row in drawn.rows])
+    lh.validate(data, drawn, label="label", n_bootstrap=0, several=several)
+    lh.validate(label, drawn, n_bootstrap=0, several=several)
+    lh.estimate(data, drawn, several=several, outcome="a" if several else "b; a")
+    data["label"] = [label[i] for i in rng.permutation(N)]
+    with pytest.raises(ValueError, match=OTHER):
+        lh.validate(data["label"], drawn, several=several)

@@ -11,7 +11,7 @@ from llamaherd import _r
 
 COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
 OPTIONS = {**COMMON, "several": None}
-MORE = {**COMMON, "levels": None, "weights": None, "kappa_weights": None}
+MORE = {**COMMON, "levels": None, "known": [], "weights": None, "kappa_weights": None}
 
 
 def value(status: dict[str, Any]) -> Any:
@@ -42,6 +42,7 @@ def test_validation_is_columns() -> None:
     coded = {
         "labels": ["a", "b", "a", None],
         "names": ["a", "b"],
+        "known": [],
         "probs": [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [float("nan")] * 2],
         "texts": ["w", "x", "y", "z"],
         "codebook": None,
