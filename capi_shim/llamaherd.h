@@ -218,9 +218,9 @@ LH_API int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_te
 
 /* Tokens of text that follows on other text: as lh_tokenize with add_special and
  * parse_special 0, but without the space that some tokenizers put before a text. */
-LH_API int32_t lh_tokenize_inside(const lh_model* model, const char* text,
-                                  int32_t n_text, int32_t* tokens, int32_t capacity,
-                                  int32_t* n_tokens, lh_error* error);
+LH_API int32_t lh_tokenize_inside(const lh_model* model, const char* text, int32_t n_text,
+                                  int32_t* tokens, int32_t capacity, int32_t* n_tokens,
+                                  lh_error* error);
 
 /* Tokens of a prompt, as generation wants them: BOS and EOS added if the model asks for
  * them, a BOS text that a chat template wrote not doubled. parse_special: 1 parses the

@@ -59,7 +59,9 @@ bool is_markup(std::string_view text) {
          });
 }
 
-bool continues_character(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
+bool continues_character(char byte) {
+  return (static_cast<uint8_t>(byte) & 0xC0U) == 0x80U;
+}
 
 }  // namespace
 

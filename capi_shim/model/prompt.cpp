@@ -56,7 +56,8 @@ class Runs {
 
   void add_special(int32_t token) {
     // npos + 1 is 0: then all of it is spaces.
-    if (has(token, LLAMA_TOKEN_ATTR_LSTRIP)) run_.resize(run_.find_last_not_of(kSpaces) + 1);
+    if (has(token, LLAMA_TOKEN_ATTR_LSTRIP))
+      run_.resize(run_.find_last_not_of(kSpaces) + 1);
     end_run();
     tokens_.push_back(token);
     strips_ = has(token, LLAMA_TOKEN_ATTR_RSTRIP);
@@ -64,7 +65,8 @@ class Runs {
 
   void end_run() {
     std::string_view text = run_;
-    if (strips_) text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
+    if (strips_)
+      text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
     if (!text.empty()) {
       const auto more = model_.tokenize(text.data(), checked_size(text), false, false);
       tokens_.insert(tokens_.end(), more.begin(), more.end());
