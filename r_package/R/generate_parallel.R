@@ -122,8 +122,9 @@
 #' @param choices Texts of which each answer is one, such as `c("yes", "no")`: exactly,
 #'   without quotes or a space before it, whatever characters they have; with `temperature`
 #'   0 the most probable one, as [classify_parallel()] has it. Thousands are fine. A factor
-#'   stands for its levels; a list has a vector for each prompt, or NULL for none. Not together with `grammar`. An answer is known as soon as only one choice is
-#'   left, so that it may take fewer tokens than its text has.
+#'   stands for its levels; a list has a vector for each prompt, or NULL for none. Not together
+#'   with `grammar`. An answer is known as soon as only one choice is left, so that it may take
+#'   fewer tokens than its text has.
 #' @param n Number of samples of each prompt, see below. More than one need a `temperature`
 #'   above 0: others would all be the same.
 #' @param schema What each answer is made of: a type such as [type_object()] makes, those of
