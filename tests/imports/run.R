@@ -5,10 +5,12 @@
 # beside this file; and, with no package attached, what can be done with objects that were read
 # from a file. The last also gets what tibble and dplyr made, as a user's saved results would be.
 
-folder <- normalizePath(commandArgs(TRUE)[[1]], mustWork = FALSE)
+folder <- commandArgs(TRUE)[[1]]
 unlink(folder, recursive = TRUE)
+dir.create(folder, recursive = TRUE)
+folder <- normalizePath(folder) # of a folder that is there, or it would stay relative
 library_folder <- file.path(folder, "library")
-dir.create(library_folder, recursive = TRUE)
+dir.create(library_folder)
 
 db <- utils::installed.packages()
 db <- db[!duplicated(db[, "Package"]), ]
