@@ -24,7 +24,8 @@
 #'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
 #'   `"q8_0"`), `offload_kqv`, `swa_full`, and `deterministic` (TRUE: every answer is the
 #'   same, to the last bit, whatever runs beside it, in whatever order; prompts are then
-#'   read more slowly, by up to half); and those of rotary embeddings, where the model's
+#'   read more slowly, by up to half; recurrent and hybrid models such as Mamba, Granite 4 H
+#'   and LFM2 refuse it); and those of rotary embeddings, where the model's
 #'   file is not to decide: `rope_scaling_type` (`"none"`, `"linear"`, `"yarn"` or
 #'   `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
 #'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name
