@@ -220,7 +220,8 @@ def test_a_coding_keeps_its_day_over_midnight(
     codebook = lh.Codebook("q", ["yes", "no"])
     journal = tmp_path / "j.journal"
     frame = {"text": ["the", "an answer", "yes"]}
-    context = lh.Context(path, n_threads=1, deterministic=True)
+    model = lh.Model(path)
+    context = lh.Context(model, n_threads=1, deterministic=True)
     kept = {"chat": True, "journal": journal}
 
     first = lh.annotate(frame, "text", codebook, context, **kept)
@@ -237,3 +238,4 @@ def test_a_coding_keeps_its_day_over_midnight(
     assert pinned.probs.tolist() == first.probs.tolist()
     assert lh.reproduce(page, context).is_same
     context.close()
+    model.close()

@@ -62,6 +62,7 @@ _OF_CONTEXT = (
 _OF_ANNOTATE = (
     "method",
     "chat",
+    "date",
     "split",
     "part_tokens",
     "normalize",
