@@ -30,7 +30,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """What is simulated.
+    """A design that is simulated.
 
     Attributes:
         name: In words.

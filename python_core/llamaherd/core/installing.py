@@ -1,4 +1,4 @@
-"""How to install llamaherd, in one wording for all messages.
+"""Instructions to install llamaherd, in one wording for all messages.
 
 No package index has it: a bare name would fetch what somebody else put there.
 """

@@ -240,7 +240,7 @@ class SamplingParams:
 
     @property
     def has_penalty(self) -> bool:
-        """Whether seen tokens are penalized."""
+        """Test for settings that penalize seen tokens."""
         return any(getattr(self, name) != _DEFAULTS[name] for name in PENALTIES)
 
     @property

@@ -33,7 +33,7 @@ class Layout(Protocol):
     def arrays(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, pa.Array], dict[int, str]]:
-        """As `held`, as arrays of Arrow, of the types that the schemas say."""
+        """The columns of `held` as arrays of Arrow, of the types that the schemas say."""
         ...
 
 

@@ -335,7 +335,7 @@ def _hub_files(
 
 
 def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
-    """Whether a file that is there is the hub's file of that commit."""
+    """Test for a file that is the hub's file of that commit."""
     note = folders.note_of(target)
     if file.sha256 is not None and "sha256" in note:
         return bool(note["sha256"] == file.sha256)
@@ -343,7 +343,7 @@ def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
 
 
 def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:
-    """Of the files in a cache the one that is meant, if it is there and whole.
+    """The file in a cache that is meant, if it is there and whole.
 
     Args:
         root: Folder that stands for the repository.
@@ -375,7 +375,7 @@ def _is_whole(offer: Offer) -> bool:
 
 
 def _is_of_one_commit(parts: list[Path]) -> bool:
-    """Whether parts were downloaded from one version of the repository."""
+    """Test for parts that were downloaded from one version of the repository."""
     return len({folders.note_of(part).get("commit") for part in parts}) == 1
 
 

@@ -120,7 +120,7 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
 
 
 def is_meant(path: str, wanted: str | None) -> bool:
-    """Whether a file in the cache is the one that was asked for.
+    """Test for a file in the cache that is the one that was asked for.
 
     Args:
         path: Its path in the repository.

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it came to its end and does not follow the schema all the same."""
+        """Test for an answer that came to its end but does not follow the schema."""
         return self.failure is AnswerError
 
 

@@ -126,7 +126,7 @@ class ChoiceCuts:
 
 
 def _opens(character: str) -> bool:
-    """Whether text goes on behind it without a space."""
+    """Test for text that goes on behind it without a space."""
     is_bracket = unicodedata.category(character or "a") in {"Ps", "Pi"}
     is_wide = bool(character) and unicodedata.east_asian_width(character) in {"W", "F"}
     return is_bracket or is_wide or character in {'"', "'", "`"}

@@ -35,7 +35,7 @@ class Hosts:
     any_address: bool = False
 
     def admits(self, header: bytes) -> bool:
-        """Whether a Host header names this server."""
+        """Test for a Host header that names this server."""
         found = _HEADER.fullmatch(header.decode("latin-1").lower())
         if found is None:
             return False
@@ -49,7 +49,7 @@ def bound_address(bound: socket.socket) -> str:
 
 
 def is_local(bound: socket.socket) -> bool:
-    """Whether only this machine can connect."""
+    """Test for an address that only this machine can connect to."""
     return ipaddress.ip_address(bound_address(bound)).is_loopback
 
 

@@ -95,12 +95,12 @@ _OF_MESSAGES: dict[str, tuple[type, ...]] = {
 
 
 def is_known(name: str) -> bool:
-    """Whether a field is one of other servers', though not to be had here."""
+    """Test for a field of other servers that is not to be had here."""
     return name in _NEUTRAL or name in _OF_CLIENTS
 
 
 def asks_nothing(name: str, value: object) -> bool:
-    """Whether a field with this value changes nothing in an answer."""
+    """Test for a field that with this value changes nothing in an answer."""
     if value is None:
         return is_known(name)
     values = _NEUTRAL.get(name, ())
@@ -110,7 +110,7 @@ def asks_nothing(name: str, value: object) -> bool:
 
 
 def is_of_messages(name: str, value: object) -> bool:
-    """Whether a message's field changes nothing in an answer.
+    """Test for a message's field that changes nothing in an answer.
 
     Clients send an answer's message back, with nulls for all that it has not.
     """
@@ -122,5 +122,5 @@ def _is_one(types: Mapping[str, tuple[type, ...]], name: str, value: object) -> 
 
 
 def _is_same(value: object, other: object) -> bool:
-    """Whether two values are the same of JSON's: true is not 1."""
+    """Test for two values that are equal in JSON: true is not 1."""
     return isinstance(value, bool) == isinstance(other, bool) and value == other

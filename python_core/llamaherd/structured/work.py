@@ -121,7 +121,7 @@ def counted(keyword: Keyword) -> Keyword:
 
 
 def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema makes
-    """Has a validator class count what it does beside its keywords."""
+    """Makes a validator class count what it does beside its keywords."""
     is_type, descend = kind.is_type, kind.descend
 
     def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002

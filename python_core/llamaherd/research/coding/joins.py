@@ -119,7 +119,7 @@ def places_of(
 
 
 def n_relabelled(gold: Any, rows: Rows, places: Sequence[int] | None) -> int:  # noqa: ANN401
-    """How many drawn texts have another label of the model than when they were drawn."""
+    """Counts drawn texts whose label of the model is another than at the draw."""
     if rows.labels is None or not any(label is not None for label in gold.labels):
         return 0
     drawn = [int(i) if places is None else places[int(i)] for i in gold.rows]

@@ -40,7 +40,7 @@ def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
 
 
 def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa: ANN401 - of many kinds
-    """What distances between labels mean, as far as codebook, column or draw tell.
+    """The scale of labels, as far as codebook, column or draw tell.
 
     Args:
         coded: Has a codebook; or a data frame.

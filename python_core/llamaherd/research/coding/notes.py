@@ -24,7 +24,7 @@ def notes_of(
     codebook: Codebook,
     settings: Mapping[str, Any],
 ) -> list[str]:
-    """What to look at before labels are used, in words; [] if nothing is unusual.
+    """Notes on labels, to read before they are used; [] if nothing is unusual.
 
     Args:
         labels: n labels; None where there is none.
@@ -56,7 +56,7 @@ def notes_of(
 
 
 def _remedy(codebook: Codebook, settings: Mapping[str, Any]) -> str:
-    """What might help, of what was not done."""
+    """Remedies that were not tried."""
     ways = []
     is_scored = settings.get("method") == "classify" and codebook.type != "multiple"
     if is_scored and settings.get("calibrate") is None:

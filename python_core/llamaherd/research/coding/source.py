@@ -51,7 +51,7 @@ class Source:
 
     @classmethod
     def from_dict(cls, told: object) -> Source | None:
-        """What a result says of its source; None where it says nothing."""
+        """The source that a result tells; None where it tells none."""
         if not isinstance(told, Mapping) or "n" not in told:
             return None
         return cls(

@@ -29,7 +29,7 @@ FEW = 15  # cases of a cell below which its limits are Wilson's
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reach:
-    """What few cases add to the squared distances of the limits, float64[p] each.
+    """The parts of few cases in the squared distances of the limits, float64[p] each.
 
     Attributes:
         below: To the lower limit's.
@@ -78,7 +78,7 @@ class Cell:
 def reach(
     problem: Problem, level: float, far: Floats, *, span: float, has_labels: bool
 ) -> Reach:
-    """How much farther than t the limits of the means of groups are.
+    """The factors by which limits of means of groups are farther than those by t.
 
     Args:
         problem: The regression on groups.
@@ -177,7 +177,7 @@ def _rate(  # noqa: PLR0917 - one caller
 def _distances(
     problem: Problem, cell: Cell, level: float, far: float
 ) -> tuple[float, float]:
-    """What a cell adds to the squares of both distances, beyond its part of t's."""
+    """The part of a cell in the squares of both distances, beyond its part of t's."""
     heavy = counts.heaviest(cell.probs, level) * cell.size
     if problem.clusters is not None and cell.n_codes > 0:
         rows = problem.clusters[problem.rows]

@@ -250,7 +250,7 @@ def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
 
 
 def _of_leverage(problem: Problem) -> Floats:
-    """How much larger variances by codes alone are by HC3 than by HC1, float64[p]."""
+    """The ratios of variances by codes alone, HC3 to HC1, float64[p]."""
     wide = np.diag(dsl.gold_alone(problem).covariance)
     usual = np.diag(dsl.gold_alone(replace(problem, has_leverage=False)).covariance)
     ratio = np.divide(wide, usual, out=np.ones_like(wide), where=usual > 0)

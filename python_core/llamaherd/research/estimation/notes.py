@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.research.estimation import few_codes
-from llamaherd.research.statistics.intervals import wilson
+from llamaherd.research.statistics.intervals import kish_n, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ def _rare_in_strata(
 
 
 def few_heavy(problem: Problem) -> list[str]:
-    """Whether texts with the lowest probabilities have few codes, in unequal samples.
+    """Notes on few codes where probabilities are lowest, in unequal samples.
 
     Texts with at least half of the greatest weight are counted by Kish's effective
     number; strata are told of by `rare_errors`.
@@ -126,8 +126,7 @@ def few_heavy(problem: Problem) -> list[str]:
     usual = np.sort(probs)[len(probs) // 100]  # one text does not decide it
     heavy = probs <= 2 * usual
     own = problem.probs <= 2 * usual
-    weights = 1 / problem.probs[own]
-    n = float(weights.sum() ** 2 / (weights**2).sum()) if own.any() else 0.0
+    n = kish_n(1 / problem.probs[own])
     share = float(heavy.mean())
     if n >= FEW or share < _LARGE:
         return _unequal(problem)
@@ -140,9 +139,8 @@ def few_heavy(problem: Problem) -> list[str]:
 
 
 def _unequal(problem: Problem) -> list[str]:
-    """Whether codes weigh so unequally that they count for less than half as many."""
-    weights, n = 1 / problem.probs, len(problem.probs)
-    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    """Notes on codes that weigh so unequally that they count for less than half."""
+    n, effective = len(problem.probs), kish_n(1 / problem.probs)
     if effective >= n / 2:
         return []
     told = (
@@ -153,16 +151,12 @@ def _unequal(problem: Problem) -> list[str]:
 
 
 def few_events(y: Floats, weights: Floats, p: int) -> list[str]:
-    """Whether the rarer outcome of a logistic regression has few codes.
+    """Notes on few codes of the rarer outcome of a logistic regression.
 
     Counted by Kish's effective number, as one of great weight counts for many. Source:
     Peduzzi et al., J. Clin. Epidemiol. 49, 1996, on ten events a coefficient.
     """
-    found = []
-    for value in (0, 1):
-        w = weights[y == value]
-        found.append(float(w.sum() ** 2 / (w**2).sum()) if len(w) else 0.0)
-    least = min(found)
+    least = min(kish_n(weights[y == value]) for value in (0, 1))
     if least >= _EVENTS * p:
         return []
     told = (
@@ -174,7 +168,7 @@ def few_events(y: Floats, weights: Floats, p: int) -> list[str]:
 
 
 def few_clusters(problem: Problem) -> list[str]:
-    """Whether there are few clusters of coded texts.
+    """Notes on few clusters of coded texts.
 
     Source: Cameron, Miller, "A practitioner's guide to cluster-robust inference", J. Hum.
     Resour. 50, 2015, on 20 to 50.
@@ -188,7 +182,7 @@ def few_clusters(problem: Problem) -> list[str]:
 
 
 def high_leverage(problem: Problem) -> list[str]:
-    """Whether one coded text decides a coefficient.
+    """Notes on a coded text that alone decides a coefficient.
 
     Source: Huber, "Robust Statistics", 1981, section 7.2. It is compared with six times
     the mean leverage, and with 0.1.
@@ -208,7 +202,7 @@ def high_leverage(problem: Problem) -> list[str]:
 
 
 def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> list[str]:
-    """Whether a regression rests on a few errors."""
+    """Notes on a regression that rests on a few errors."""
     wrong = problem.y != problem.y_hat[problem.rows]
     wrong |= (problem.x != problem.x_hat[problem.rows]).any(axis=1)
     if problem.is_all_coded:
@@ -227,7 +221,7 @@ def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> lis
 def unseen(
     problem: Problem, outcome: str, method: str, names: Sequence[str], wider: Reach
 ) -> str:
-    """Where an interval is wider as codes show no error, or no difference; else ""."""
+    """The note on an interval widened as codes show no error or difference; or ""."""
     none = few_codes.n_errors(problem) == 0
     if method == "gold":
         none = np.array([len({*problem.y[own]}) < 2 for own in problem.x.T != 0])

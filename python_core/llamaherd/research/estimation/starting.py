@@ -1,4 +1,4 @@
-"""What the variants of `robustness` start from: how labels that there are were made."""
+"""The start of the variants of `robustness`: the settings of the labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Start:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether labels are written with a temperature, so that seeds matter."""
+        """Test for labels that are written with a temperature, so that seeds matter."""
         is_written = self.settings.get("method") == "generate"
         return is_written and bool(self.settings.get("temperature"))
 

@@ -1,4 +1,4 @@
-"""Whether the variants of a `Robustness` are of the labels that a report is about."""
+"""A check that variants of a `Robustness` are of the labels of a report."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_variants(
 
 
 def _differences(first: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
-    """What of a coding is not as it was for the labels."""
+    """The properties in which a coding differs from that of the labels."""
     found = []
     if first["codebook"].get("hash") != run["codebook"].get("hash"):
         found.append("the codebook is another one")

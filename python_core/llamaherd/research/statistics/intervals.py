@@ -166,6 +166,11 @@ def mean(values: Floats, weights: Floats, level: float) -> Measure:
     return Measure(value=found, low=found - reach, high=found + reach, n=n)
 
 
+def kish_n(weights: Floats) -> float:
+    """Kish's effective number of units with these weights; 0.0 of none."""
+    return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
+
+
 def effective_n(values: Floats, weights: Floats, mean: float) -> float:
     """Units drawn simply whose share would have the variance of this one.
 
@@ -175,9 +180,8 @@ def effective_n(values: Floats, weights: Floats, mean: float) -> float:
     is_binary = bool(np.isin(values, (0.0, 1.0)).all())
     if is_binary and np.ptp(weights) == 0:
         return float(n)
-    kish = float(weights.sum() ** 2 / (weights**2).sum())
     if n < 2 or np.ptp(values) == 0:
-        return kish
+        return kish_n(weights)
     variance = float(((weights * (values - mean)) ** 2).sum() / weights.sum() ** 2)
     found = mean * (1 - mean) / (variance * n / (n - 1))
     return min(found, float(n)) if is_binary else found

@@ -30,7 +30,7 @@ _FEW = 15  # cases missed below which the limits are these
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """What is known of the units that were not given a label.
+    """Counts of the units that were not given a label.
 
     Attributes:
         n_codes: Of these with codes.
@@ -48,7 +48,7 @@ class Unfound:
 
 
 class _Scores(Protocol):
-    """What of a label's scores is needed."""
+    """The columns of a label's scores that are needed."""
 
     @property
     def n_gold(self) -> int:
